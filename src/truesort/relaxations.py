@@ -87,7 +87,7 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
     "logistic_art": _bell,
     "reciprocal": lambda v: (2 + v.abs()) ** -2,
     "cauchy": lambda v: 1 / (math.pi * (1 + v * v)),
-    "gaussian": lambda v: torch.exp(-v.clamp(-GAUSSIAN_TAIL, GAUSSIAN_TAIL) ** 2 / 2) / math.sqrt(2 * math.pi),
+    "gaussian": lambda v: torch.exp(-(v.clamp(-GAUSSIAN_TAIL, GAUSSIAN_TAIL) ** 2) / 2) / math.sqrt(2 * math.pi),
     "optimal": lambda v: torch.where(v.abs() <= 0.25, 1.0, 1 / (16 * v * v)),
 }
 
