@@ -111,7 +111,7 @@ class FixedSet:
     def batches(self, batch_size: int) -> Iterator[Batch]:
         """All sequences in order; the last batch may be smaller."""
         _check_positive(batch_size=batch_size)
-        for choice in self.choice.split(batch_size):
+        for choice in torch.split(self.choice, batch_size):
             yield self.dataset.take(self.split, choice)
 
     def shard(self, index: int, count: int) -> "FixedSet":

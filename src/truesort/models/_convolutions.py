@@ -50,11 +50,7 @@ class ImageFeatures(nn.Module):
         super().__init__()
         self.pool = config.pool
         sizes = zip((item_shape[0], *config.channels[:-1]), config.channels, strict=True)
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(before, after, config.kernel, config.stride, config.kernel // 2) for before, after in sizes
-        )
-        for convolution in self.convolutions:
-            convolution.weight.data = convolution.weight.data.contiguous(memory_format=torch.channels_last)
+        self.convolutions = nn.ModuleList(_convolution(config, before, after) for before, after in sizes)
 
     def forward(self, items: Tensor) -> Tensor:
         """Every item on its own."""
@@ -63,3 +59,9 @@ class ImageFeatures(nn.Module):
             x = convolution(x)
             x = F.relu(F.max_pool2d(x, 2) if self.pool else x)
         return x.permute(0, 2, 3, 1).reshape(*items.shape[:2], -1)
+
+
+def _convolution(config: Convolutions, before: int, after: int) -> nn.Conv2d:
+    convolution = nn.Conv2d(before, after, config.kernel, config.stride, config.kernel // 2)
+    convolution.weight.data = convolution.weight.data.contiguous(memory_format=torch.channels_last)
+    return convolution
