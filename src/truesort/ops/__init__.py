@@ -1,0 +1,9 @@
+"""What computes: one file per method, the reference that is the oracle, and the fused backends."""
+
+from ._backend import backend, missing_for
+from ._method import Method
+from .network import Network
+from .neural_sort import NeuralSort
+from .soft_sort import SoftSort
+
+__all__ = ["Method", "Network", "NeuralSort", "SoftSort", "backend", "missing_for"]

@@ -1,0 +1,71 @@
+"""Which code computes a network: the plain reference or one of the fused backends.
+
+`auto` takes the fused backend of the tensor's device where it can serve and the reference where it cannot, so that
+nothing a user writes depends on what is installed; forcing one makes what is missing an error instead.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+CHOICES = ("auto", "reference", "cpu", "cuda")
+_chosen = "auto"
+
+
+@contextmanager
+def backend(name: str) -> Iterator[None]:
+    """Force one backend inside the `with` block: "reference", "cpu" or "cuda"; "auto" is the default choice."""
+    global _chosen
+    if name not in CHOICES:
+        raise ValueError(f"backend is {name!r}; choose one of {', '.join(map(repr, CHOICES))}")
+    missing = None if name in ("auto", "reference") else missing_for(name)
+    if missing:
+        raise RuntimeError(f"backend {name!r} cannot serve here: {missing}; use ts.backend('auto') or 'reference'")
+    before, _chosen = _chosen, name
+    try:
+        yield
+    finally:
+        _chosen = before
+
+
+@cache
+def missing_for(name: str) -> str | None:
+    """Why the fused backend `name` cannot run on this machine, or None if it can."""
+    try:
+        module = import_module(f".{name}", __package__)
+    except ImportError as error:
+        return str(error)
+    reason: str | None = module.available()
+    return reason
+
+
+@cache
+def _automatic(device: str) -> str:
+    if device not in ("cpu", "cuda"):
+        return "reference"
+    missing = missing_for(device)
+    if missing is None:
+        return device
+    warnings.warn(f"truesort's fused {device} backend is off, the slower reference serves: {missing}", stacklevel=2)
+    return "reference"
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def fused(device: str) -> str:
+    """The backend for tensors on this kind of device: "cpu", "cuda" or "reference"."""
+    if _chosen == "auto":
+        return _automatic(device)
+    if _chosen not in ("reference", device):
+        raise RuntimeError(f"backend {_chosen!r} is forced, but the tensor is on {device!r}; move one of them")
+    return _chosen
+
+
+def module_for(keys: Tensor) -> ModuleType:
+    """The fused backend's module for these keys."""
+    return import_module(f".{keys.device.type}", __package__)
