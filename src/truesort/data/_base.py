@@ -29,6 +29,22 @@ class Batch(NamedTuple):
     values: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Labelled pictures: bytes (N, H, W, C) and int64 (N,)."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __getitem__(self, part: slice | Tensor) -> "Pictures":
+        """Some of the pictures."""
+        return Pictures(self.images[part], self.labels[part])
+
+    def to(self, device: torch.device | str) -> "Pictures":
+        """The same on another device."""
+        return Pictures(self.images.to(device), self.labels.to(device))
+
+
 def stream(split: Split, seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator on `device` for one split; streams of different splits differ whatever the seeds.
 

@@ -4,27 +4,14 @@ MNIST and the embedded digits differ only in where their pictures come from, so 
 """
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from truesort.data._base import Batch, Dataset, Split
+from truesort.data._base import Batch, Dataset, Pictures, Split
 
 MOST_DIGITS = 18  # a number of 19 digits may not fit into int64
-
-
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """Pictures of single digits: bytes (N, H, W) and the digits int64 (N,)."""
-
-    images: Tensor
-    labels: Tensor
-
-    def to(self, device: torch.device | str) -> "Pictures":
-        """The same on another device."""
-        return Pictures(self.images.to(device), self.labels.to(device))
 
 
 class Numbers(Dataset):
@@ -35,9 +22,9 @@ class Numbers(Dataset):
     def __init__(self, name: str, pictures: dict[Split, Pictures], digits: int) -> None:
         if not 1 <= digits <= MOST_DIGITS:
             raise ValueError(f"digits must be between 1 and {MOST_DIGITS}, got {digits}")
-        height, width = pictures["train"].images.shape[1:]
+        height, width, channels = pictures["train"].images.shape[1:]
         self.name = name
-        self.item_shape = (1, height, digits * width)
+        self.item_shape = (channels, height, digits * width)
         self.digits = digits
         self._pictures = pictures
         powers = [10**place for place in reversed(range(digits))]
@@ -61,9 +48,8 @@ class Numbers(Dataset):
     def take(self, split: Split, choice: Tensor) -> Batch:
         """The numbers of a choice, their digits side by side."""
         pictures = self._pictures[split]
-        side_by_side = pictures.images[choice].transpose(2, 3)
-        items = side_by_side.reshape(*choice.shape[:2], *self.item_shape)
-        return Batch(items, (pictures.labels[choice] * self._powers).sum(-1))
+        side_by_side = pictures.images[choice].transpose(2, 3).flatten(3, 4)
+        return Batch(side_by_side.movedim(-1, 2), (pictures.labels[choice] * self._powers).sum(-1))
 
 
 def digits_in_name(name: str, prefix: str) -> int:

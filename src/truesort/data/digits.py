@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import torch
 
-from truesort.data._base import Split
-from truesort.data._numbers import Numbers, Pictures
+from truesort.data._base import Pictures, Split
+from truesort.data._numbers import Numbers
 
 SPLIT_SIZES: dict[Split, int] = {"train": 1297, "validation": 200, "test": 300}
 
@@ -27,8 +27,9 @@ def _pictures() -> dict[Split, Pictures]:
     from sklearn.datasets import load_digits
 
     raw = load_digits()
-    images = torch.from_numpy(raw.images * (255 / 16)).round().to(torch.uint8)
+    images = torch.from_numpy(raw.images * (255 / 16)).round().to(torch.uint8)[..., None]
     labels = torch.from_numpy(raw.target).long()
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    pictures = Pictures(images, labels)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     parts = torch.split(order, list(SPLIT_SIZES.values()))
-    return {split: Pictures(images[part], labels[part]) for split, part in zip(SPLIT_SIZES, parts, strict=True)}
+    return {split: pictures[part] for split, part in zip(SPLIT_SIZES, parts, strict=True)}

@@ -1,0 +1,169 @@
+"""Finding, fetching and caching dataset files, and never using a wrong one.
+
+A file comes from a folder the user names, else from the download cache. Whatever is missing, truncated or not the
+expected file becomes a `DataError` that names it, says what was expected and where to get it. What we cache ourselves
+is written beside its place and renamed, with a record of size and checksum, so a half-written cache is never read.
+"""
+
+import gzip
+import hashlib
+import json
+import logging
+import os
+import uuid
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+FOLDER_VARIABLE = "TRUESORT_DATA"
+
+
+class DataError(Exception):
+    """A dataset file is missing, truncated or not the expected one; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file of an official dataset: its name, where it is published, and the checksum (md5) of its raw content."""
+
+    name: str
+    url: str
+    md5: str | None = None
+    size: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names under which it may lie in a folder: as published, or unpacked."""
+        return (self.name, self.name.removesuffix(".gz"))
+
+
+class Shelf:
+    """Where the files of one dataset are looked for: `folder`, the environment's folder, or the download cache.
+
+    `subfolders` are looked into in turn, the folder itself last.
+    """
+
+    def __init__(self, folder: str | Path | None, subfolders: Sequence[str], files: Sequence[Remote]) -> None:
+        named = folder if folder is not None else os.environ.get(FOLDER_VARIABLE) or None
+        self.named = named is not None
+        self.root = Path(named).expanduser() if named is not None else cache_folder()
+        self.places = [self.root / subfolder for subfolder in subfolders] + [self.root]
+        self.files = files
+        if self.named and not self.root.is_dir():
+            raise DataError(f"the data folder {self.root} does not exist")
+
+    def find(self, *names: str) -> Path | None:
+        """The first file called one of `names`."""
+        files = (place / name for place in self.places for name in names)
+        return next((file for file in files if file.is_file()), None)
+
+    def get(self, remote: Remote) -> Path:
+        """The file, unpacked or not; downloaded if no folder was named."""
+        found = self.find(*remote.names)
+        if found is None:
+            found = self._download(remote)
+        size = found.stat().st_size
+        if remote.size is not None and size != remote.size:
+            raise self.damaged(
+                remote, f"{found} has {size:,} bytes, expected {remote.size:,}: truncated or another file"
+            )
+        return found
+
+    def damaged(self, remote: Remote, problem: str) -> DataError:
+        """The error for a file that is there but of no use."""
+        return DataError(f"{problem}; delete it and download it again from {remote.url}")
+
+    def _missing(self, why: str) -> DataError:
+        looked = ", ".join(map(str, self.places))
+        missing = [file for file in self.files if self.find(*file.names) is None]
+        wanted = "".join(f"\n  {file.name}  from {file.url}" for file in missing)
+        return DataError(f"{why} (looked in {looked}). Put into {self.places[0]}:{wanted}")
+
+    def _download(self, remote: Remote) -> Path:
+        if self.named:
+            raise self._missing(f"{remote.name} is missing")
+        import pooch
+
+        logging.getLogger("pooch").setLevel(logging.WARNING)
+        try:
+            return Path(pooch.retrieve(remote.url, None, fname=remote.name, path=self.places[0]))
+        except (OSError, ValueError) as error:
+            raise self._missing(f"{remote.name} could not be downloaded: {error}") from error
+
+
+def cache_folder() -> Path:
+    """Where downloads and prepared datasets are kept: the user's cache folder."""
+    import pooch
+
+    return Path(pooch.os_cache("truesort"))
+
+
+def read_checked(shelf: Shelf, remote: Remote) -> bytes:
+    """The raw content of a file that may be compressed with gzip, checked against its checksum."""
+    path = shelf.get(remote)
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise shelf.damaged(remote, f"{path} is truncated or damaged ({error})") from error
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if remote.md5 is not None and found != remote.md5:
+        raise shelf.damaged(remote, f"{path} is not the expected file: its content has md5 {found}, not {remote.md5}")
+    return content
+
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def cached(path: Path, source: str, build: Callable[[], Arrays]) -> Arrays:
+    """What `build` returns, kept at `path`; built again if the cache is not whole or not made from `source`."""
+    record = path.with_suffix(".json")
+    if _is_whole(path, record, source):
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+    arrays = build()
+    try:
+        _store(path, record, source, arrays)
+    except OSError as error:
+        warnings.warn(f"{path} could not be written ({error}); the next start prepares it again", stacklevel=2)
+    return arrays
+
+
+def _store(path: Path, record: Path, source: str, arrays: Arrays) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+    facts = {"source": source, "size": path.stat().st_size, "sha256": _sha256(path)}
+    _write(record, lambda file: file.write(json.dumps(facts).encode()))
+
+
+def _is_whole(path: Path, record: Path, source: str) -> bool:
+    try:
+        facts = json.loads(record.read_text())
+        whole = (facts["source"], facts["size"]) == (source, path.stat().st_size)
+        return whole and bool(facts["sha256"] == _sha256(path))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
