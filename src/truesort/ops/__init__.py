@@ -4,6 +4,18 @@ from ._backend import backend, missing_for
 from ._method import Method
 from .network import Network
 from .neural_sort import NeuralSort
+from .permutahedron import Permutahedron
+from .sinkhorn import ConvergenceWarning, Sinkhorn
 from .soft_sort import SoftSort
 
-__all__ = ["Method", "Network", "NeuralSort", "SoftSort", "backend", "missing_for"]
+__all__ = [
+    "ConvergenceWarning",
+    "Method",
+    "Network",
+    "NeuralSort",
+    "Permutahedron",
+    "Sinkhorn",
+    "SoftSort",
+    "backend",
+    "missing_for",
+]

@@ -174,7 +174,8 @@ def _over_rows(operator: Any) -> Any:
         results = operator(*map(fold, args, in_dims))
         if isinstance(results, Tensor):
             return unfold(results)
-        return tuple(zip(*map(unfold, results), strict=True))
+        unfolded, dims = zip(*map(unfold, results), strict=True)
+        return unfolded, dims
 
     return batched
 
