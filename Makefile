@@ -42,7 +42,7 @@ house: .venv/ready-to-test
 
 docs: .venv/ready-to-test
 	@echo "== docs (mkdocs build --strict)"
-	@$(ENV) $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(ENV) $(BIN)/mkdocs build --strict --quiet
 
 format: .venv/ready-to-test
 	@$(BIN)/ruff check --fix .
