@@ -80,8 +80,6 @@ def ndcg(scores: Tensor, relevance: Tensor, *, k: int | None = None, mask: Tenso
         raise ValueError(
             f"relevance has shape {tuple(relevance.shape)}; it must have that of scores, {tuple(scores.shape)}"
         )
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise ValueError(f"k is {k!r}; it must be a whole number from 1 up, or None for all items")
     gains = relevance.to(_dtype(scores))
     gains = gains if mask is None else gains.masked_fill(~mask, 0)
     if (gains < 0).any():
@@ -94,12 +92,8 @@ def ndcg(scores: Tensor, relevance: Tensor, *, k: int | None = None, mask: Tenso
 
 def _discounted(gains: Tensor, scores: Tensor, k: int | None, mask: Tensor | None) -> Tensor:
     """DCG of each sequence sorted by falling scores; tied items share their positions' discounts."""
-    places = torch.arange(scores.shape[-1], dtype=gains.dtype, device=gains.device)
-    discount = 1 / torch.log2(places + 2)
-    if k is not None:
-        discount = discount.masked_fill(places >= k, 0)
     place = hard.inverse(hard.order(scores, mask, descending=True))
-    return (gains * hard.tie_mean(discount[place], scores, mask)).sum(-1)
+    return (gains * hard.tie_mean(hard.discounts(gains, k)[place], scores, mask)).sum(-1)
 
 
 def _score_hits(scores: Tensor, truth: Tensor, mask: Tensor | None, tie_aware: bool) -> Tensor:

@@ -13,7 +13,7 @@ def require_mask(mask: Tensor | None, shape: torch.Size, of: str) -> None:
     if mask is None:
         return
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        raise TypeError(f"mask is {_say(mask)}; it must be a boolean tensor, True for real items")
+        raise TypeError(f"mask is {say(mask)}; it must be a boolean tensor, True for real items")
     if mask.shape != shape:
         raise ValueError(f"mask has shape {tuple(mask.shape)}; it must have that of {of}, {tuple(shape)}")
 
@@ -21,7 +21,7 @@ def require_mask(mask: Tensor | None, shape: torch.Size, of: str) -> None:
 def true_values(truth: Tensor, shape: torch.Size, of: str) -> Tensor:
     """Values whose order is the truth: `truth` itself, or the positions its rows name if it is a permutation matrix."""
     if not isinstance(truth, Tensor):
-        raise TypeError(f"truth is {_say(truth)}; it must be a tensor")
+        raise TypeError(f"truth is {say(truth)}; it must be a tensor")
     if truth.shape == shape:
         return truth
     if truth.shape == (*shape, *shape[-1:]):
@@ -32,7 +32,8 @@ def true_values(truth: Tensor, shape: torch.Size, of: str) -> Tensor:
     )
 
 
-def _say(value: object) -> str:
+def say(value: object) -> str:
+    """A value as an error message names it, tensors by their dtype."""
     return f"a tensor of {value.dtype}" if isinstance(value, Tensor) else repr(value)
 
 
@@ -75,3 +76,12 @@ def tie_mean(values: Tensor, keys: Tensor, mask: Tensor | None = None) -> Tensor
 def average_ranks(values: Tensor, mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Ranks from 0, equal items sharing the mean of theirs, as statisticians rank."""
     return tie_mean(inverse(order(values, mask)).to(dtype), values, mask)
+
+
+def discounts(like: Tensor, k: int | None) -> Tensor:
+    """What DCG multiplies a relevance by at each position j, (n,): 1 / log2(j + 2), and 0 from position k on."""
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+        raise ValueError(f"k is {k!r}; it must be a whole number from 1 up, or None for all items")
+    positions = torch.arange(like.shape[-1], dtype=like.dtype, device=like.device)
+    discount = 1 / torch.log2(positions + 2)
+    return discount if k is None else discount.masked_fill(positions >= k, 0)
