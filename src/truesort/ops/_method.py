@@ -1,8 +1,8 @@
 """What every way to sort promises to `functional`, so that shapes, dims and masks are written once and maths once each.
 
 A method sees rows of keys, (rows, n), of which the first `count[r]` are real; what follows them is padding that stays
-where it is and that no real item may feel. A method that can say P says only that, and inherits the rest; one that has a
-shorter way to values or ranks overrides it.
+where it is and that no real item may feel. A method that can say P says only that, and inherits the rest; one that has
+a shorter way to values or ranks overrides it.
 """
 
 import math
@@ -88,6 +88,11 @@ def block_logits(logits: Tensor, real: Tensor | None) -> Tensor:
     both = real.unsqueeze(-1) & real[:, None, :outputs]
     own = torch.eye(n, outputs, dtype=torch.bool, device=logits.device) & ~real.unsqueeze(-1)
     return torch.where(both, logits, torch.where(own, 0.0, -math.inf))
+
+
+def finest(device: torch.device) -> torch.dtype:
+    """The dtype for steps in which large numbers nearly cancel: float64, which only MPS lacks."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def require_positive(method: str, field: str, value: float) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from truesort.ops._method import Method, block_logits, centred, real_items, require_positive
+from ._method import Method, block_logits, centred, real_items, require_positive
 
 
 @dataclass(frozen=True)

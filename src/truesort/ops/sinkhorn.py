@@ -1,11 +1,11 @@
 """Sinkhorn: sorting as optimal transport of items to positions, blurred by entropy (Cuturi, Teboul, Vert, 2019).
 
 P is the doubly stochastic matrix of the form exp(2 key_i j / temperature + f_i + g_j): cheapest for the cost
-(key_i − j)², less temperature times entropy. Shifting the keys only shifts g, so nothing has to be squashed first, and two
-items are swapped as by NeuralSort and SoftSort, with the weight logistic(gap / temperature).
+(key_i − j)², less temperature times entropy. Shifting the keys only shifts g, so nothing has to be squashed first, and
+two items stay in order with the weight logistic(gap / temperature), as in NeuralSort and SoftSort.
 
-Plain Sinkhorn sweeps need thousands of steps where clusters of keys lie far apart. So they start from the potentials of
-the hard order, and unless they are to be differentiated step by step, Newton's method on the same potentials takes over.
+Plain Sinkhorn sweeps need thousands of steps where clusters of keys lie far apart. So we start from the potentials of
+the hard order and, unless the sweeps themselves are to be differentiated, take Newton's steps on the same potentials.
 """
 
 import warnings
@@ -16,10 +16,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from truesort.ops._method import (
+from ._method import (
     Method,
     block_logits,
     centred,
+    finest,
     real_items,
     require_choice,
     require_positive,
@@ -58,7 +59,7 @@ class Sinkhorn(Method):
         if keys.numel() == 0:
             return keys.new_zeros(*keys.shape, outputs)
         real = real_items(keys, count)
-        fine = centred(keys, real).to(_finest(keys.device)) / self.temperature
+        fine = centred(keys, real).to(finest(keys.device)) / self.temperature
         positions = torch.arange(keys.shape[-1], dtype=fine.dtype, device=fine.device)
         logits = block_logits(2 * fine.unsqueeze(-1) * positions, real)
         start = _hard_potential(logits, fine, real)
@@ -99,10 +100,6 @@ Step = Callable[[Tensor, Tensor], Tensor]
 """From the logarithm of P at a potential, and that potential, to a better potential."""
 
 
-def _finest(device: torch.device) -> torch.dtype:
-    return torch.float32 if device.type == "mps" else torch.float64  # logits are large, and only differences count
-
-
 def _log_weights(logits: Tensor, potential: Tensor) -> Tensor:
     """The logarithm of P: of all g, the one for which every column sums to 1."""
     return torch.log_softmax(logits + potential.unsqueeze(-1), dim=-2)
@@ -133,7 +130,7 @@ def _newton(log_weights: Tensor, potential: Tensor) -> Tensor:
 
 
 def _factor(log_weights: Tensor) -> Tensor:
-    """Cholesky factor of the derivative of the row sums by f, a graph Laplacian: its diagonal adds up what is beside it.
+    """Cholesky factor of the derivative of the row sums by f, a graph Laplacian whose diagonal adds up its links.
 
     The ridge settles what f leaves free (a constant, padding) and blocks whose link is below rounding.
     """
@@ -141,7 +138,8 @@ def _factor(log_weights: Tensor) -> Tensor:
     links = weights @ weights.transpose(-1, -2)
     links = links - torch.diag_embed(links.diagonal(dim1=-2, dim2=-1))
     ridge = 1e4 * torch.finfo(weights.dtype).eps
-    return torch.linalg.cholesky_ex(torch.diag_embed(links.sum(-1) + ridge) - links).L
+    factor: Tensor = torch.linalg.cholesky_ex(torch.diag_embed(links.sum(-1) + ridge) - links)[0]
+    return factor
 
 
 def _correction(factor: Tensor, log_weights: Tensor) -> Tensor:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from truesort.ops._method import Method, block_logits, centred, real_items, require_positive, without_padding
+from ._method import Method, block_logits, centred, real_items, require_positive, without_padding
 
 
 @dataclass(frozen=True)
 class SoftSort(Method):
-    """SoftSort with the distance |sorted_j − key_i|**power / temperature; towards temperature 0 the order becomes hard."""
+    """SoftSort by |sorted_j − key_i|**power / temperature; towards temperature 0 the order becomes hard."""
 
     temperature: float = 1.0
     power: float = 1.0
