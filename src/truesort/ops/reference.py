@@ -150,7 +150,7 @@ def _cached_tables(layout: str, n: int, outputs: int, device: str) -> tuple[Tens
 
 
 def _weights(wires: Tensor, other: Tensor, low: Tensor, active: Tensor, net: "Network") -> tuple[Tensor, Tensor]:
-    level = (wires == other) | ~active
+    level = ((wires == other) & wires.isinf()) | ~active
     gap = torch.where(level, 0, torch.where(low, other - wires, wires - other))
     stay = torch.where(active, sigma(net.swap, gap, net.steepness, net.art), 1)
     leave = torch.where(active, sigma(net.swap, -gap, net.steepness, net.art), 0)
