@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import runs
 from runs import TINY, assert_same_run
 from truesort import engine
 from truesort.engine import learner
@@ -29,7 +30,9 @@ class StopAt(Quiet):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 def test_killed_again_and_again(tmp_path: Path) -> None:
     program = Path(__file__).parent / "kill_many.py"
-    run = subprocess.run([sys.executable, str(program), str(tmp_path / "killed")], capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(Path(runs.__file__).parent)}
+    command = [sys.executable, str(program), str(tmp_path / "killed")]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) >= 20
     assert_same_run(tmp_path / "killed", tmp_path / "whole")

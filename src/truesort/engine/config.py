@@ -13,9 +13,7 @@ import torch
 
 from truesort.data import Dataset
 from truesort.engine.record import Facts, RunError
-from truesort.ops import Network, NeuralSort, SoftSort
-from truesort.ops.permutahedron import Permutahedron
-from truesort.ops.sinkhorn import Sinkhorn
+from truesort.ops import Network, NeuralSort, Permutahedron, Sinkhorn, SoftSort
 
 Method = Network | NeuralSort | SoftSort | Sinkhorn | Permutahedron
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -168,7 +166,8 @@ def to_facts(value: Any) -> Facts:
 
 def from_facts(facts: Facts) -> Config:
     """The config that `to_facts` wrote; a RunError says what this version does not know."""
-    return _revive(Config, {name: _value(name, part) for name, part in facts.items()})
+    config: Config = _revive(Config, {name: _value(name, part) for name, part in facts.items()})
+    return config
 
 
 def _value(name: str, part: Any) -> Any:

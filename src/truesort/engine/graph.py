@@ -32,7 +32,7 @@ class Replayed:
         self._graph.replay()
 
     def _one_by_one(self) -> None:
-        here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+        here, aside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
             self._function()

@@ -4,6 +4,8 @@ Nothing in a step asks the CPU for anything, so that a GPU can replay it as one 
 somebody looks.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -24,11 +26,10 @@ def number_format(precision: str) -> torch.dtype:
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
-def score(scorer: nn.Module, items: Tensor, dtype: torch.dtype) -> Tensor:
+def score(scorer: Callable[[Tensor], Tensor], items: Tensor, dtype: torch.dtype) -> Tensor:
     """float32 scores of normalised items."""
     with torch.autocast(items.device.type, dtype, enabled=dtype != torch.float32):
-        scores: Tensor = scorer(items)
-    return scores.float()
+        return scorer(items).float()
 
 
 class Learner:
@@ -77,7 +78,7 @@ class Learner:
         batch = self.dataset.take("train", self.team.share(choice))
         items = self.dataset.normalise(batch.items)
         loss = self._objective(score(self._forward, items, self._dtype), batch.values, items)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.team.average([p.grad for p in self._parameters if p.grad is not None])
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self._parameters, self.config.clip)

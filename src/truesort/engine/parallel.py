@@ -39,7 +39,7 @@ class Team:
             return
         flat = torch.cat([tensor.flatten() for tensor in tensors])
         dist.all_reduce(flat)
-        parts = flat.div_(self.size).split([tensor.numel() for tensor in tensors])
+        parts = torch.split(flat.div_(self.size), [tensor.numel() for tensor in tensors])
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 

@@ -1,7 +1,7 @@
 """A run from its config to its result: steps, validations, checkpoints, and one look at the test set.
 
-What survives a kill is the folder, and it is always whole: a checkpoint holds everything of one step, the best scorer so
-far included, and a resumed run takes the same steps the uninterrupted one would have taken, on a CPU bit by bit.
+What survives a kill is the folder, and it is always whole: a checkpoint holds everything of one step, the best scorer
+so far included, and a resumed run takes the steps the uninterrupted one would have taken, on a CPU bit by bit.
 """
 
 import math
@@ -135,9 +135,8 @@ class _Run:
             last = now
             if self._all_agree(stop):
                 self._save()
-                raise Interrupted(
-                    f"stopped at step {self.progress.step} of {self.config.steps}; go on with --resume in {self.folder.path}"
-                )
+                done = f"{self.progress.step} of {self.config.steps}"
+                raise Interrupted(f"stopped at step {done}; go on with --resume in {self.folder.path}")
             if now - saved >= checkpoint_seconds:
                 self._save()
                 saved = time.monotonic()
