@@ -13,6 +13,8 @@ TINY = engine.Config(
     "digits1", length=3, steps=12, batch=6, validate_every=4, validation=20, test=30, schedule=engine.Cosine(warmup=3)
 )
 
+TIMES = ("seconds", "processes", "commit")
+
 
 def tensors(file: Path) -> dict[str, torch.Tensor]:
     return read_tensors(file)[0]
@@ -23,9 +25,9 @@ def same_bits(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 
 def timeless(facts: Any) -> Any:
-    """The same without what a clock says."""
+    """The same without what a clock or a commit made meanwhile says."""
     if isinstance(facts, dict):
-        return {key: timeless(value) for key, value in facts.items() if key not in ("seconds", "processes")}
+        return {key: timeless(value) for key, value in facts.items() if key not in TIMES}
     return [timeless(part) for part in facts] if isinstance(facts, list) else facts
 
 

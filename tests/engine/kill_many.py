@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from runs import TINY
+from runs import TINY, assert_same_run
 from safetensors import safe_open
 from sklearn.datasets import load_digits
 
 from truesort import engine
 
-KILLS = 25
-LONG = replace(TINY, steps=600, validate_every=7)
+KILLS = 20
+LONG = replace(TINY, steps=60, validate_every=7)
 
 
 def train(folder: Path) -> None:
@@ -53,18 +53,22 @@ def in_child(folder: Path) -> int:
 
 def main(folder: Path) -> None:
     load_digits()
+    os.waitpid(in_child(folder / "whole"), 0)
     chance = random.Random(int(time.time()))
-    kills = 0
-    while kills < KILLS:
-        child = in_child(folder)
-        time.sleep(chance.uniform(0.02, 0.3))
+    kills, runs = 0, 0
+    while kills < KILLS or not runs:
+        run = folder / f"killed{runs}"
+        child = in_child(run)
+        time.sleep(chance.uniform(0.02, 0.4))
         os.kill(child, signal.SIGKILL)
         kills += os.waitpid(child, 0)[1] == signal.SIGKILL
-        read_everything(folder)
-        assert not (folder / "result.json").exists(), "the run ended before it was killed often enough"
-    os.waitpid(in_child(folder), 0)
-    os.waitpid(in_child(folder.with_name("whole")), 0)
-    print(kills)
+        read_everything(run)
+        if kills >= KILLS:
+            os.waitpid(in_child(run), 0)
+        if (run / "result.json").exists():
+            assert_same_run(folder / "whole", run)
+            runs += 1
+    print(kills, runs)
 
 
 if __name__ == "__main__":

@@ -31,11 +31,12 @@ class StopAt(Quiet):
 def test_killed_again_and_again(tmp_path: Path) -> None:
     program = Path(__file__).parent / "kill_many.py"
     environment = os.environ | {"PYTHONPATH": str(Path(runs.__file__).parent)}
-    command = [sys.executable, str(program), str(tmp_path / "killed")]
+    command = [sys.executable, str(program), str(tmp_path)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert int(run.stdout) >= 20
-    assert_same_run(tmp_path / "killed", tmp_path / "whole")
+    kills, finished = map(int, run.stdout.split())
+    assert kills >= 20
+    assert finished >= 1
 
 
 @pytest.mark.parametrize("model", ["cnn", "transformer"])
