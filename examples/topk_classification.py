@@ -1,8 +1,10 @@
 """A classifier that only has to have the right answer among its three best guesses.
 
-`ts.topk` says, exactly and with a gradient, which classes are selected. The loss asks for the true class to be one of
-them and does not care about its place, so capacity is not spent on separating the first from the second.
+Through a bottleneck of one number, ten classes cannot all come first where they should. Cross-entropy tries all the
+same. The top-k loss is content with a place among three, and spends what little room there is on that.
 """
+
+from collections.abc import Callable
 
 import torch
 from sklearn.datasets import load_digits
@@ -10,19 +12,29 @@ from torch import Tensor, nn
 
 import truesort as ts
 
-torch.manual_seed(0)
 images, labels = (torch.from_numpy(a) for a in load_digits(return_X_y=True))
 images = images.float() / 16
-order = torch.randperm(len(images))
+order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
 train, test = order[:1300], order[1300:]
 
-METHOD = ts.Network(layout="bitonic", swap="cauchy", error_free=False)
+METHOD = ts.Network(layout="bitonic", error_free=False)
 
 
-def topk_loss(logits: Tensor, label: Tensor) -> Tensor:
+def among_three(logits: Tensor, label: Tensor) -> Tensor:
     _, selection = ts.topk(logits, 3, METHOD)
-    chosen = selection.sum(-1).gather(-1, label[:, None])
-    return -chosen.clamp_min(1e-6).log().mean()
+    return ts.losses.topk_cross_entropy(selection, label)
+
+
+def learn(loss: Callable[[Tensor, Tensor], Tensor], seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(64, 1), nn.Tanh(), nn.Linear(1, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(600):
+        batch = train[torch.randint(len(train), (64,))]
+        optimizer.zero_grad()
+        loss(model(images[batch]), labels[batch]).backward()
+        optimizer.step()
+    return model
 
 
 @torch.no_grad()
@@ -31,13 +43,7 @@ def accuracy(model: nn.Module, k: int) -> float:
     return (guesses == labels[test][:, None]).any(-1).float().mean().item()
 
 
-model = nn.Sequential(nn.Linear(64, 4), nn.ReLU(), nn.Linear(4, 10))
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for step in range(401):
-    batch = train[torch.randint(len(train), (64,))]
-    loss = topk_loss(model(images[batch]), labels[batch])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    if step % 100 == 0:
-        print(f"step {step:3}   loss {loss.item():.3f}   right among three: {accuracy(model, 3):.1%}")
+for name, loss in (("cross-entropy", nn.functional.cross_entropy), ("top-3 loss", among_three)):
+    models = [learn(loss, seed) for seed in range(3)]
+    first, third = (sum(accuracy(model, k) for model in models) / len(models) for k in (1, 3))
+    print(f"{name:14} right at once {first:.1%}   right among three {third:.1%}   (mean of three runs)")

@@ -4,6 +4,8 @@ A third of the points are outliers that all lie on the same wrong side. Least sq
 leaves out whatever fits worst, and finds the line through the rest.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -26,7 +28,7 @@ def trimmed(residuals: Tensor) -> Tensor:
     return ts.sort(residuals)[:55].mean()
 
 
-def fit(loss) -> Tensor:
+def fit(loss: Callable[[Tensor], Tensor]) -> Tensor:
     line = torch.zeros(2, requires_grad=True)
     optimizer = torch.optim.Adam([line], lr=0.05)
     for _ in range(400):
