@@ -56,8 +56,6 @@ class Sinkhorn(Method):
 
     def permutation(self, keys: Tensor, count: Tensor | None, outputs: int) -> Tensor:
         """The first `outputs` columns of P, (rows, n, outputs); columns sum to 1, rows within the tolerance."""
-        if keys.numel() == 0:
-            return keys.new_zeros(*keys.shape, outputs)
         real = real_items(keys, count)
         fine = centred(keys, real).to(finest(keys.device)) / self.temperature
         positions = torch.arange(keys.shape[-1], dtype=fine.dtype, device=fine.device)
