@@ -40,8 +40,8 @@ def permutation_loss(P: Tensor, truth: Tensor, *, mask: Tensor | None = None, re
     weight = _full(P)
     yes = _log(weight, torch.where(weight == 0, least.eps, max(1e-30, least.tiny)))
     no = _log(1 - weight, torch.full_like(weight, least.eps))
-    items = _real(mask, P[..., 0])
-    real = items.unsqueeze(-1) & hard.real_positions(mask, P[..., 0]).unsqueeze(-2)
+    items = _real(mask, P.diagonal(dim1=-2, dim2=-1))
+    real = items.unsqueeze(-1) & hard.real_positions(mask, items).unsqueeze(-2)
     entries = torch.where(real, -(target * yes + (1 - target) * no), 0)
     return _reduce(entries.sum((-2, -1)), items.sum(-1) ** 2, reduction)
 
@@ -139,9 +139,9 @@ def topk_cross_entropy(selection: Tensor, truth: Tensor, *, mask: Tensor | None 
         )
     items = selection.shape[:-1]
     hard.require_mask(mask, items, "the items of selection")
-    right = _right_items(truth, items) & _real(mask, selection[..., 0])
     least = torch.finfo(selection.dtype)
     chosen = _full(selection).sum(-1)
+    right = _right_items(truth, items) & _real(mask, chosen)
     surprise = -_log(chosen, torch.where(chosen == 0, least.eps, max(1e-30, least.tiny)))
     number = right.sum(-1)
     return _average(torch.where(right, surprise, 0).sum(-1) / number.clamp_min(1), number > 0)
@@ -207,7 +207,7 @@ def _blocks(
     n = scores.shape[-1]
     if n <= size:
         return scores, payload, values, mask
-    count = torch.tensor(n, device=scores.device)
+    count = torch.full((), n, device=scores.device)
     if mask is not None:
         first = (~mask).to(torch.uint8).argsort(dim=-1, stable=True)
         scores, values = scores.gather(-1, first), values.gather(-1, first)
@@ -215,7 +215,8 @@ def _blocks(
         count = mask.sum(-1)
     whole = mask is None and n % size == 0
     item, real = _block_items(n, count, size, joins=mask is not None or n % size == 1)
-    return scores[..., item], payload[..., item, :], values[..., item], None if whole else real
+    scores, payload, values = scores[..., item], payload[..., item, :], values[..., item]
+    return scores, payload, values, None if whole else real.expand(scores.shape)
 
 
 def _block_items(n: int, count: Tensor, size: int, joins: bool) -> tuple[Tensor, Tensor]:
