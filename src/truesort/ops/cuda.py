@@ -1,0 +1,343 @@
+"""The CUDA backend: what each public function launches. The kernels are in the files cuda_*.py beside this one.
+
+All functions are pure, wait for nothing, and may be captured in a CUDA graph once they have run before. A permutation
+is never treated apart: P is the identity carried back from the outputs, a rank is P times the positions, and the
+gradients of both are those of a reorder whose payload is the gradient itself.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..networks import network
+
+try:
+    import triton
+except ImportError as error:  # pragma: no cover
+    raise ImportError("triton is not installed; it comes with torch on Linux, or: pip install triton") from error
+
+from . import cuda_wires as wires
+
+if TYPE_CHECKING:
+    from .network import Network
+
+COLUMNS = 16
+"""Columns a program of the memory kernels carries."""
+TILE = 64
+SCRATCH_PROGRAMS = 1056
+LAYER_BY_LAYER = 16_384
+"""From this many wires on, the host launches each layer over the whole device."""
+
+
+def available() -> str | None:
+    """Why this backend cannot run here, or None if it can."""
+    if triton.knobs.runtime.interpret if hasattr(triton, "knobs") else False:
+        return None
+    return None if torch.cuda.is_available() else "no CUDA device is visible to torch"
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """A network's arrays on the device, and the sizes the host needs."""
+
+    low: Tensor
+    high: Tensor
+    since: Tensor
+    start: Tensor
+    size: int
+    depth: int
+    widest: int
+
+    @property
+    def arrays(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.low, self.high, self.since, self.start
+
+
+@lru_cache(maxsize=64)
+def _tables(layout: str, n: int, outputs: int, device: torch.device) -> _Tables:
+    net = network(layout, n, outputs)
+    arrays = (torch.from_numpy(array).to(device) for array in (net.low, net.high, net.since, net.start))
+    widest = int((net.start[1:] - net.start[:-1]).max(initial=0))
+    return _Tables(*arrays, net.size, net.depth, widest)
+
+
+def _on(tensor: Tensor) -> AbstractContextManager[Any]:
+    if tensor.device.type != "cuda" or tensor.device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(tensor.device)
+
+
+@dataclass
+class _Rows:
+    """Rows of keys without nan, and everything the kernels read beside them."""
+
+    keys: Tensor
+    bad: Tensor
+    real: Tensor | None
+    count: Tensor | None
+    net: "Network"
+    tables: _Tables
+
+    @property
+    def curve(self) -> tuple[float, float]:
+        steep = torch.tensor(self.net.steepness, dtype=torch.float32).item()
+        return steep, self.net.steepness - steep
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        return {"SWAP": self.net.swap, "ART": self.net.art, "COUNTED": self.count is not None}
+
+    def scale(self) -> tuple[int, int]:
+        return self.keys.shape[1], self.tables.size
+
+    def spans(self) -> list[tuple[int, int, int]]:
+        """(first layer, last layer, programs a row): all layers at once, or each alone over many programs."""
+        depth = self.tables.depth
+        if self.keys.shape[1] < LAYER_BY_LAYER:
+            return [(0, depth, 1)]
+        return [(layer, layer + 1, triton.cdiv(self.tables.widest, 512)) for layer in range(depth)]
+
+
+def _rows(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> _Rows:
+    real = None
+    if count is not None:
+        real = torch.arange(keys.shape[1], device=keys.device) < count[:, None]
+    wrong = keys.isnan()
+    bad = (wrong if real is None else wrong & real).any(1, keepdim=True)
+    tables = _tables(net.layout, keys.shape[1], outputs, keys.device)
+    return _Rows(keys.masked_fill(bad, 0).contiguous(), bad, real, count, net, tables)
+
+
+def _order(rows: _Rows) -> Tensor:
+    keys = rows.keys if rows.real is None else rows.keys.masked_fill(~rows.real, torch.inf)
+    return keys.argsort(dim=1, stable=True)
+
+
+def _places(order: Tensor) -> Tensor:
+    positions = torch.arange(order.shape[1], device=order.device).expand_as(order)
+    return torch.empty_like(order).scatter_(1, order, positions)
+
+
+def _soft(rows: _Rows) -> tuple[Tensor, Tensor]:
+    """(sorted values, gaps of all comparators) of the soft network."""
+    state, gaps = rows.keys.clone(), rows.keys.new_empty(len(rows.keys), rows.tables.size)
+    for first, last, parts in rows.spans():
+        wires.trace_soft[(len(state), parts)](
+            state, gaps, *rows.tables.arrays, rows.count, *rows.scale(), first, last, *rows.curve, **rows.flags,
+            TILE=_tile(rows, parts), num_warps=_warps(rows),
+        )  # fmt: skip
+    return state, gaps
+
+
+def _tile(rows: _Rows, parts: int) -> int:
+    return 512 if parts > 1 else min(1024, max(32, triton.next_power_of_2(rows.tables.widest)))
+
+
+def _warps(rows: _Rows) -> int:
+    return min(8, max(1, rows.tables.widest // 64))
+
+
+def _hard(rows: _Rows, places: Tensor) -> tuple[Tensor, Tensor]:
+    """(items on the wires at the end, who was swapped) of the hard network; both are what its way back needs."""
+    count, n = rows.keys.shape
+    items = torch.arange(n, dtype=torch.int32, device=places.device).repeat(count, 1)
+    swapped = torch.empty(count, rows.tables.size, dtype=torch.int8, device=places.device)
+    for first, last, parts in rows.spans():
+        wires.trace_hard[(count, parts)](
+            items, places, swapped, *rows.tables.arrays, rows.count, *rows.scale(), first, last,
+            COUNTED=rows.count is not None, TILE=_tile(rows, parts), num_warps=_warps(rows),
+        )  # fmt: skip
+    return items, swapped
+
+
+def _mixed(rows: _Rows, gaps: Tensor, flow: Tensor, reverse: bool) -> Tensor:
+    """Carry `flow` (rows, n, columns), which is overwritten, through the soft network."""
+    columns, wide = flow.shape[2], _wide(flow)
+    wires.mix_layers[(len(flow), triton.cdiv(columns, wide))](
+        flow, gaps, *rows.tables.arrays, rows.count, *rows.scale(), columns, rows.tables.depth, *rows.curve, reverse,
+        **rows.flags, TILE=TILE, WIDE=wide, num_warps=4,
+    )  # fmt: skip
+    return flow
+
+
+def _wide(flow: Tensor) -> int:
+    return min(COLUMNS, triton.next_power_of_2(flow.shape[2]))
+
+
+def _shares_soft(rows: _Rows, gaps: Tensor, payload: Tensor, flow: Tensor) -> Tensor:
+    """dL/dσ of every comparator, (rows, blocks, size); carries `flow`, the gradient of what came out, back in place."""
+    count, n, columns = flow.shape
+    depth, wide = rows.tables.depth, _wide(flow)
+    blocks, stretch = triton.cdiv(columns, wide), max(1, round(depth**0.5))
+    room = n * (1 + triton.cdiv(depth, stretch)) + stretch * rows.tables.widest
+    programs = max(1, min(count * blocks, SCRATCH_PROGRAMS, 2**28 // (room * wide)))
+    shares, scratch = flow.new_empty(count, blocks, rows.tables.size), flow.new_empty(programs * room * wide)
+    wires.shares_soft[(programs,)](
+        flow, payload, gaps, shares, scratch, *rows.tables.arrays, rows.count, *rows.scale(), columns, depth, count,
+        blocks, stretch, room, rows.tables.widest, *rows.curve, *payload.stride(),
+        **rows.flags, TILE=TILE, WIDE=wide, num_warps=4,
+    )  # fmt: skip
+    return shares
+
+
+def _shares_hard(rows: _Rows, traced: tuple[Tensor, Tensor], payload: Tensor, flow: Tensor) -> Tensor:
+    """The same where the payload moved hard and the gradient goes back through soft weights."""
+    count, n, columns = flow.shape
+    wide = _wide(flow)
+    blocks = triton.cdiv(columns, wide)
+    shares = flow.new_empty(count, blocks, rows.tables.size)
+    items, swapped = traced[0].repeat_interleave(blocks, 0), traced[1]
+    wires.shares_hard[(count, blocks)](
+        flow, payload, rows.keys, items, swapped, shares, *rows.tables.arrays, rows.count, *rows.scale(), columns,
+        rows.tables.depth, blocks, *rows.curve, *payload.stride(), **rows.flags, TILE=TILE, WIDE=wide, num_warps=4,
+    )  # fmt: skip
+    return shares
+
+
+def _keys_back(
+    rows: _Rows, flow: Tensor, *, gaps: Tensor | None = None, hard: tuple[Tensor, Tensor] | None = None,
+    shares: Tensor | None = None, places: Tensor | None = None, grad: Tensor | None = None,
+    payload: Tensor | None = None, kind: str = "none",
+) -> Tensor:  # fmt: skip
+    """The gradient of the keys from that of the sorted values, `flow` (rows, n), and the comparators' shares."""
+    items, swapped = hard or (None, None)
+    grad_strides = grad.stride() if grad is not None else (0, 0, 0)
+    payload_strides = payload.stride() if payload is not None else (0, 0, 0)
+    columns = 0 if payload is None else payload.shape[2]
+    matrix = hard is not None and rows.net.backward == "matrix"
+    for first, last, parts in reversed(rows.spans()):
+        wires.values_back[(len(flow), parts)](
+            flow, shares, gaps, rows.keys, items, swapped, places, grad, rows.keys if payload is None else payload,
+            *rows.tables.arrays, rows.count, *rows.scale(), columns, 1 if shares is None else shares.shape[1], columns,
+            first, last, *rows.curve, *grad_strides, *payload_strides, kind, hard is not None, matrix,
+            **rows.flags, TILE=_tile(rows, parts), num_warps=_warps(rows),
+        )  # fmt: skip
+    return flow.masked_fill_(rows.bad | rows.keys.isinf(), 0)
+
+
+def sort(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Tensor:
+    """The first `outputs` sorted values, (rows, outputs)."""
+    if keys.numel() == 0:
+        return keys.new_empty(len(keys), outputs)
+    with _on(keys):
+        rows = _rows(keys, count, net, outputs)
+        done = rows.keys.gather(1, _order(rows)) if net.error_free else _soft(rows)[0]
+        return done[:, :outputs].masked_fill(rows.bad, torch.nan)
+
+
+def sort_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    """The gradient of the keys from that of `sort`."""
+    if keys.numel() == 0 or grad.shape[1] == 0:
+        return torch.zeros_like(keys, memory_format=torch.contiguous_format)
+    with _on(keys):
+        rows = _rows(keys, count, net, grad.shape[1])
+        flow = torch.zeros_like(rows.keys)
+        flow[:, : grad.shape[1]] = grad
+        if not net.error_free:
+            return _keys_back(rows, flow, gaps=_soft(rows)[1])
+        return _keys_back(rows, flow, hard=_hard(rows, _places(_order(rows))))
+
+
+def rank(keys: Tensor, count: Tensor | None, net: "Network") -> Tensor:
+    """The position of every item, (rows, n)."""
+    if keys.numel() == 0:
+        return torch.empty_like(keys)
+    with _on(keys):
+        rows = _rows(keys, count, net, keys.shape[1])
+        if net.error_free:
+            return _places(_order(rows)).to(keys.dtype).masked_fill_(rows.bad, torch.nan)
+        flow = _positions(rows.keys)
+        return _mixed(rows, _soft(rows)[1], flow, True)[..., 0].masked_fill(rows.bad, torch.nan)
+
+
+def rank_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    """The gradient of the keys from that of `rank`."""
+    if keys.numel() == 0:
+        return torch.zeros_like(keys)
+    with _on(keys):
+        rows = _rows(keys, count, net, keys.shape[1])
+        return _from_above(rows, grad[..., None], _positions(rows.keys))
+
+
+def permutation(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Tensor:
+    """The first `outputs` columns of P, (rows, n, outputs)."""
+    if keys.numel() == 0 or outputs == 0:
+        return keys.new_empty(*keys.shape, outputs)
+    with _on(keys):
+        rows = _rows(keys, count, net, outputs)
+        if net.error_free:
+            positions = torch.arange(outputs, device=keys.device)
+            done = (_places(_order(rows))[..., None] == positions).to(keys.dtype)
+        else:
+            done = _mixed(rows, _soft(rows)[1], _identity(rows.keys, outputs), True)
+        return done.masked_fill_(rows.bad[..., None], torch.nan)
+
+
+def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    """The gradient of the keys from that of `permutation`."""
+    if grad.numel() == 0:
+        return torch.zeros_like(keys, memory_format=torch.contiguous_format)
+    with _on(keys):
+        rows = _rows(keys, count, net, grad.shape[2])
+        if net.error_free and net.backward == "matrix":
+            places = _places(_order(rows))
+            flow = torch.zeros_like(rows.keys)
+            return _keys_back(rows, flow, hard=_hard(rows, places), places=places, payload=grad, kind="entries")
+        return _from_above(rows, grad, _identity(rows.keys, grad.shape[2]))
+
+
+def reorder(keys: Tensor, payload: Tensor, count: Tensor | None, net: "Network") -> Tensor:
+    """Pᵀ payload, (rows, n, c)."""
+    if payload.numel() == 0:
+        return payload.new_empty(payload.shape)
+    with _on(keys):
+        rows = _rows(keys, count, net, keys.shape[1])
+        if net.error_free:
+            done = payload.gather(1, _order(rows)[..., None].expand_as(payload))
+        else:
+            done = _mixed(rows, _soft(rows)[1], payload.clone(memory_format=torch.contiguous_format), False)
+        return done.masked_fill_(rows.bad[..., None], torch.nan)
+
+
+def reorder_backward(
+    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network"
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the keys and of the payload from that of `reorder`."""
+    if payload.numel() == 0:
+        return torch.zeros_like(keys, memory_format=torch.contiguous_format), payload.new_empty(payload.shape)
+    with _on(keys):
+        rows = _rows(keys, count, net, keys.shape[1])
+        flow = grad.clone(memory_format=torch.contiguous_format)
+        gkeys = _from_above(rows, payload, flow)
+        if net.error_free:
+            flow = grad.gather(1, _places(_order(rows))[..., None].expand_as(grad))
+        return gkeys, flow.masked_fill(rows.bad[..., None], 0)
+
+
+def _from_above(rows: _Rows, payload: Tensor, flow: Tensor) -> Tensor:
+    """The gradient of the keys if `payload` went through the network and `flow` is the gradient of what came out.
+
+    `flow`, contiguous, is overwritten: in the soft network by the gradient of the payload.
+    """
+    values = torch.zeros_like(rows.keys)
+    if not rows.net.error_free:
+        gaps = _soft(rows)[1]
+        return _keys_back(rows, values, gaps=gaps, shares=_shares_soft(rows, gaps, payload, flow), kind="blocks")
+    places = _places(_order(rows))
+    hard = _hard(rows, places)
+    if rows.net.backward == "matrix":
+        return _keys_back(rows, values, hard=hard, places=places, grad=flow, payload=payload, kind="items")
+    return _keys_back(rows, values, hard=hard, shares=_shares_hard(rows, hard, payload, flow), kind="blocks")
+
+
+def _identity(keys: Tensor, outputs: int) -> Tensor:
+    return torch.eye(keys.shape[1], outputs, dtype=keys.dtype, device=keys.device).repeat(len(keys), 1, 1)
+
+
+def _positions(keys: Tensor) -> Tensor:
+    positions = torch.arange(keys.shape[1], dtype=keys.dtype, device=keys.device)
+    return positions.repeat(len(keys), 1)[..., None]
