@@ -5,17 +5,18 @@ nothing a user writes depends on what is installed; forcing one makes what is mi
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 
 CHOICES = ("auto", "reference", "cpu", "cuda")
 _chosen = "auto"
+Answer = TypeVar("Answer", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -56,7 +57,17 @@ def _automatic(device: str) -> str:
     return "reference"
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def constant(function: Answer) -> Answer:
+    """Let `torch.compile` call `function` once and keep the result.
+
+    `torch.compiler.assume_constant_result` sets the same mark, but imports the whole compiler to do so, which would
+    double the time of `import truesort`.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@constant
 def fused(device: str) -> str:
     """The backend for tensors on this kind of device: "cpu", "cuda" or "reference"."""
     if _chosen == "auto":

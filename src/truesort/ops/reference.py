@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..networks import network
 from ..relaxations import sigma
+from ._backend import constant
 
 if TYPE_CHECKING:
     from .network import Network
@@ -138,7 +139,7 @@ def _layers(
         yield partner, low, active
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def _tables(layout: str, n: int, outputs: int, device: str) -> tuple[Tensor, Tensor]:
     return _cached_tables(layout, n, outputs, device)
 
