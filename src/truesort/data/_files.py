@@ -70,9 +70,8 @@ class Shelf:
             found = self._download(remote)
         size = found.stat().st_size
         if remote.size is not None and size != remote.size:
-            raise self.damaged(
-                remote, f"{found} has {size:,} bytes, expected {remote.size:,}: truncated or another file"
-            )
+            problem = f"{found} has {size:,} bytes, expected {remote.size:,}: it is truncated or another file"
+            raise self.damaged(remote, problem)
         return found
 
     def damaged(self, remote: Remote, problem: str) -> DataError:

@@ -102,9 +102,8 @@ def _load(shelf: Shelf, part: str) -> Pictures:
         archive = shelf.get(ARCHIVES[part])
         stat = archive.stat()
         source = f"{archive.name}, {stat.st_size} bytes, of {stat.st_mtime_ns}"
-        arrays = cached(
-            cache_folder() / "svhn" / f"svhn64_{part}_raw.npz", source, lambda: _unpack(archive, part, shelf)
-        )
+        prepared = cache_folder() / "svhn" / f"{part}_{SIDE}x{SIDE}.npz"
+        arrays = cached(prepared, source, lambda: _unpack(archive, part, shelf))
     return Pictures(torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["numbers"]))
 
 
@@ -165,7 +164,6 @@ def read_packed(path: Path) -> Arrays:
             with Image.open(io.BytesIO(pictures[start:end]), formats=["WEBP"]) as image:
                 images[index] = np.asarray(image.convert("RGB"))
     except (OSError, EOFError, ValueError, KeyError, zlib.error, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"{path} is truncated, damaged or no packed SVHN ({error}); get it again or delete it"
-        ) from error
+        problem = f"{path} is truncated, damaged or not a packed SVHN ({error})"
+        raise DataError(f"{problem}; get it again, or delete it to use the official archives") from error
     return {"images": images, "numbers": numbers.astype(np.int64)}
