@@ -48,7 +48,7 @@ def order(values: Tensor, mask: Tensor | None = None, descending: bool = False) 
 def inverse(permutation: Tensor) -> Tensor:
     """From the item at each position to the position of each item, and back."""
     places = torch.arange(permutation.shape[-1], device=permutation.device).expand_as(permutation)
-    return torch.empty_like(permutation).scatter_(-1, permutation, places)
+    return permutation.scatter(-1, permutation, places)
 
 
 def real_positions(mask: Tensor | None, like: Tensor) -> Tensor:
@@ -67,9 +67,9 @@ def tie_mean(values: Tensor, keys: Tensor, mask: Tensor | None = None) -> Tensor
     if mask is not None:
         apart = apart | ~real_positions(mask, keys)[..., 1:]
     group = torch.nn.functional.pad(apart.cumsum(-1), (1, 0))[..., : keys.shape[-1]]
-    group = torch.empty_like(group).scatter_(-1, by_key, group)
-    total = torch.zeros_like(values).scatter_add_(-1, group, values)
-    number = torch.zeros_like(values).scatter_add_(-1, group, torch.ones_like(values))
+    group = group.scatter(-1, by_key, group)
+    total = torch.zeros_like(values).scatter_add(-1, group, values)
+    number = torch.zeros_like(values).scatter_add(-1, group, torch.ones_like(values))
     return (total / number.clamp_min(1)).gather(-1, group)
 
 
