@@ -25,13 +25,19 @@ import sys
 import numpy, torch
 before = set(sys.modules)
 import truesort
-print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)
+print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names - {"numpy", "torch"})
 """
 
 
 def test_importing_loads_only_torch_and_numpy() -> None:
     run = subprocess.run([sys.executable, "-c", WHAT_IMPORT_ADDS], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["truesort"]
+
+
+def test_importing_does_not_load_the_compiler() -> None:
+    """It would double the time, although it is a part of torch."""
+    code = "import sys, truesort; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_version_comes_from_one_place() -> None:
