@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from truesort import models
+from truesort import data, models
 from truesort.models import CNN, MLP, Convolutions, Transformer
 
 SHAPES = {"digits": (1, 28, 56), "svhn": (3, 54, 54), "fragments": (3, 10, 10), "small": (1, 8, 32)}
@@ -134,6 +134,19 @@ def test_pooling_before_relu_is_the_paper_order_in_result_and_gradient():
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-14)
 
 
+def test_drawing_and_scoring_are_one_graph_to_the_compiler():
+    dataset = data.open("digits2")
+    scorer = models.build("transformer", dataset.family, dataset.item_shape).eval()
+
+    def score(choice, mask):
+        return scorer(dataset.normalise(dataset.take("train", choice).items), mask)
+
+    choice = dataset.choose("train", 3, 4, data.stream("train", 0))
+    mask = torch.tensor([[True] * 4, [True, True, False, False], [True] * 4])
+    compiled = torch.compile(score, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(choice, mask), score(choice, mask))
+
+
 @pytest.mark.parametrize("config", [CNN(SHAPES["small"], Convolutions((4,), 3)), MLP(7, (5,))], ids=["cnn", "mlp"])
 def test_multiply_adds_grow_with_the_sequence(config):
     assert models.multiply_adds(config, 6) == 3 * models.multiply_adds(config, 2) > 0
@@ -165,7 +178,10 @@ def test_configs_survive_json(name, family):
         (lambda: models.names("mnist"), "digits, svhn, fragments, small"),
         (lambda: models.from_dict({"kind": "tree"}), "cnn, transformer, mlp"),
         (lambda: models.from_dict({"kind": "mlp", "inputs": 3, "depth": 2}), "a mlp has no depth"),
-        (lambda: models.build("cnn", "digits", (1, 3, 3)), r"too small"),
+        (lambda: models.from_dict({"kind": "mlp"}), "not a whole mlp"),
+        (lambda: models.from_dict({"kind": "cnn", "item_shape": [1, 8, 8], "convolutions": 3}), "not a whole cnn"),
+        (lambda: models.build("cnn", "digits", (1, 3, 3)), "too small"),
+        (lambda: models.build("cnn", "digits", (28, 28)), "item_shape must be"),
         (lambda: Transformer((1, 8, 8), Convolutions((4,)), width=10), "width must be a multiple of heads"),
         (lambda: Convolutions((4,), kernel=4), "kernel must be odd"),
         (lambda: Convolutions(()), "channels"),

@@ -27,7 +27,7 @@ def read_boxes(content: bytes) -> list[Box]:
     try:
         import h5py
     except ImportError:
-        raise DataError("the official SVHN archives need h5py: pip install h5py") from None
+        raise DataError("the official SVHN archives need h5py: pip install 'truesort[svhn]'") from None
     try:
         with h5py.File(io.BytesIO(content), "r") as file:
             names, boxes = file["digitStruct/name"], file["digitStruct/bbox"]

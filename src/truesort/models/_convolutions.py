@@ -31,11 +31,13 @@ class Convolutions:
 
     def outputs(self, item_shape: tuple[int, int, int]) -> int:
         """How many numbers come out for one item of shape (C, H, W)."""
+        if len(item_shape) != 3 or min(item_shape) < 1:
+            raise ValueError(f"item_shape must be (channels, height, width), got {item_shape}")
         _, height, width = item_shape
         for _ in self.channels:
             height, width = self._side(height), self._side(width)
         if height < 1 or width < 1:
-            raise ValueError(f"item_shape {item_shape} is too small for {len(self.channels)} pooled convolutions")
+            raise ValueError(f"item_shape {item_shape} is too small for {len(self.channels)} shrinking convolutions")
         return self.channels[-1] * height * width
 
     def _side(self, side: int) -> int:

@@ -79,11 +79,14 @@ def from_dict(stored: Mapping[str, Any]) -> Config:
     kind = str(stored.get("kind"))
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    values = {name: _revive(name, value) for name, value in stored.items() if name != "kind"}
+    values = {name: value for name, value in stored.items() if name != "kind"}
     known = {field.name for field in fields(KINDS[kind])}
     if unknown := sorted(set(values) - known):
         raise ValueError(f"a {kind} has no {', '.join(unknown)}; its fields are {', '.join(sorted(known))}")
-    return KINDS[kind](**values)
+    try:
+        return KINDS[kind](**{name: _revive(name, value) for name, value in values.items()})
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"this is not a whole {kind}: {error}") from error
 
 
 def _revive(name: str, value: Any) -> Any:
