@@ -2,12 +2,16 @@
 
 import gzip
 import hashlib
+import http.server
 import io
 import json
 import os
 import pickle
+import shutil
 import struct
 import tarfile
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +36,7 @@ def offline(monkeypatch):
     def refuse(*_, **__):
         raise OSError("no route to host")
 
-    monkeypatch.setattr("pooch.retrieve", refuse)
+    monkeypatch.setattr(_files, "download", refuse)
 
 
 def md5(content):
@@ -143,17 +147,51 @@ def test_no_folder_named_means_download_once_and_check(monkeypatch, made_mnist):
     folder, _ = made_mnist
     asked = []
 
-    def serve(url, known_hash, fname, path):
-        asked.append(fname)
-        path.mkdir(parents=True, exist_ok=True)
-        (path / fname).write_bytes((folder / fname).read_bytes())
-        return path / fname
+    def serve(remote, place):
+        asked.append(remote.name)
+        place.mkdir(parents=True, exist_ok=True)
+        return shutil.copy(folder / remote.name, place)
 
-    monkeypatch.setattr("pooch.retrieve", serve)
+    monkeypatch.setattr(_files, "download", lambda remote, place: Path(serve(remote, place)))
     assert data.open("mnist1").size("test") == 3
     assert sorted(asked) == sorted(file.name for file in mnist.FILES.values())
     assert data.open("mnist1").size("test") == 3
     assert len(asked) == 4
+
+
+@pytest.fixture
+def server():
+    """A web server on this machine: /whole is 5,000 bytes, /broken stops half way."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path in ("/whole", "/broken") else 404)
+            self.send_header("Content-Length", "5000")
+            self.end_headers()
+            self.wfile.write(bytes(5000 if self.path == "/whole" else 2500))
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_download_is_whole_or_not_there(server, tmp_path, capfd):
+    path = Shelf(None, ["made"], []).get(Remote("whole", f"{server}/whole", size=5000))
+    assert path == tmp_path / "cache" / "made" / "whole"
+    assert path.read_bytes() == bytes(5000)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "whole" in err
+    for name in ("broken", "absent"):
+        file = Remote(name, f"{server}/{name}")
+        with pytest.raises(DataError, match=f"{name} could not be downloaded") as error:
+            Shelf(None, ["made"], [file]).get(file)
+        assert f"{name}  from {server}/{name}" in str(error.value)
+    assert [file.name for file in path.parent.iterdir()] == ["whole"]
 
 
 def test_a_wrong_size_is_named(tmp_path):

@@ -16,10 +16,13 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 FOLDER_VARIABLE = "TRUESORT_DATA"
 
@@ -87,11 +90,8 @@ class Shelf:
     def _download(self, remote: Remote) -> Path:
         if self.named:
             raise self._missing(f"{remote.name} is missing")
-        import pooch
-
-        logging.getLogger("pooch").setLevel(logging.WARNING)
         try:
-            return Path(pooch.retrieve(remote.url, None, fname=remote.name, path=self.places[0]))
+            return download(remote, self.places[0])
         except (OSError, ValueError) as error:
             raise self._missing(f"{remote.name} could not be downloaded: {error}") from error
 
@@ -101,6 +101,40 @@ def cache_folder() -> Path:
     import pooch
 
     return Path(pooch.os_cache("truesort"))
+
+
+def download(remote: Remote, place: Path) -> Path:
+    """Fetch a file into the folder `place`, whole or not at all; a bar on stderr shows how far it is."""
+    import pooch
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    logging.getLogger("pooch").setLevel(logging.WARNING)
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        downloader = pooch.HTTPDownloader(progressbar=_Bar(progress, remote.name))
+        return Path(pooch.retrieve(remote.url, None, remote.name, place, downloader=downloader))
+
+
+class _Bar:
+    """What pooch tells of a download, shown by rich; pooch sets `total` when it knows the size."""
+
+    total: float = 0.0
+
+    def __init__(self, progress: "Progress", name: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(name, total=None)
+
+    def update(self, size: float) -> None:
+        """So many bytes more."""
+        self._progress.update(self._task, advance=size, total=self.total or None)
+
+    def reset(self) -> None:
+        """All is there; pooch now counts once more, in one step."""
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        """Nothing more will come."""
 
 
 def read_checked(shelf: Shelf, remote: Remote) -> bytes:
