@@ -8,7 +8,6 @@ is written beside its place and renamed, with a record of size and checksum, so 
 import gzip
 import hashlib
 import json
-import logging
 import os
 import uuid
 import warnings
@@ -85,15 +84,22 @@ class Shelf:
         looked = ", ".join(map(str, self.places))
         missing = [file for file in self.files if self.find(*file.names) is None]
         wanted = "".join(f"\n  {file.name}  from {file.url}" for file in missing)
-        return DataError(f"{why} (looked in {looked}). Put into {self.places[0]}:{wanted}")
+        return DataError(f"{why}\nLooked in {looked}.\nPut into {self.places[0]}:{wanted}")
 
     def _download(self, remote: Remote) -> Path:
         if self.named:
-            raise self._missing(f"{remote.name} is missing")
+            raise self._missing(f"{remote.name} is missing.")
         try:
             return download(remote, self.places[0])
         except (OSError, ValueError) as error:
-            raise self._missing(f"{remote.name} could not be downloaded: {error}") from error
+            raise self._missing(f"{remote.name} could not be downloaded: {_cause(error)}.") from error
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason of an error of the network, which wraps several."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return str(error)
 
 
 def cache_folder() -> Path:
@@ -109,7 +115,7 @@ def download(remote: Remote, place: Path) -> Path:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    logging.getLogger("pooch").setLevel(logging.WARNING)
+    pooch.get_logger().setLevel("WARNING")
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
         downloader = pooch.HTTPDownloader(progressbar=_Bar(progress, remote.name))
