@@ -158,6 +158,23 @@ def test_descent_sorts(loss, reached: float) -> None:
     assert ts.metrics.kendall_tau(scores, truth).mean() > reached
 
 
+@every_loss
+def test_vmap_is_a_loop(loss) -> None:
+    scores, truth = torch.randn(3, 5, dtype=torch.float64), torch.rand(3, 5).mul(4).round()
+    looped = torch.stack([loss(s, t) for s, t in zip(scores, truth, strict=True)])
+    torch.testing.assert_close(torch.func.vmap(loss)(scores, truth), looped)
+
+
+def test_losses_compile_to_one_graph() -> None:
+    def some_at_once(scores: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
+        names = ("permutation mean", "payload in twos", "spearman", "ndcg", "pairs mean")
+        return torch.stack([LOSSES[name](scores, truth, mask=mask) for name in names])
+
+    args = torch.randn(2, 3), torch.rand(2, 3), torch.tensor([[True, True, True], [True, True, False]])
+    compiled = torch.compile(some_at_once, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*args), some_at_once(*args))
+
+
 # Cross-entropy on P
 
 

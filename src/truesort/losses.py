@@ -196,8 +196,10 @@ def _squared_distance(
 ) -> Tensor:
     found = functional.reorder(scores, payload, method, mask=mask)
     order = hard.order(values, mask).unsqueeze(-1).expand(payload.shape)
-    real = hard.real_positions(mask, scores).unsqueeze(-1)
-    return torch.where(real, found - payload.gather(-2, order), 0).square()
+    off = found - payload.gather(-2, order)
+    if mask is not None:
+        off = torch.where(hard.real_positions(mask, scores).unsqueeze(-1), off, 0)
+    return off.square()
 
 
 def _blocks(
