@@ -97,12 +97,12 @@ def test_without_a_model_error_free_networks_are_always_right_and_soft_ones_fail
         x = torch.rand(10_000, n) * 20 - 10
         error_free = ts.Network(layout)
         assert exact_match(ts.rank(x, error_free), x).all()
-        few = x[:300]
+        few = x[:500]
         assert permutation_exact_match(ts.permutation(few, error_free), few).all()
         for swap, right in soft.items():
             P = ts.permutation(few, ts.Network(layout, swap, steepness=1.0, error_free=False))
             right.append(permutation_exact_match(P, few).mean().item())
     for right in soft.values():
         assert right[0] > 0.9
-        assert right[-1] < 0.01
+        assert right[-1] < 0.05
         assert right == sorted(right, reverse=True)
