@@ -9,9 +9,10 @@ from truesort.engine.config import (
     Permutation,
     Ranks,
     from_facts,
+    name,
     to_facts,
 )
-from truesort.engine.evaluate import evaluate
+from truesort.engine.evaluate import evaluate, evaluate_run
 from truesort.engine.inference import TrainedScorer, load
 from truesort.engine.record import RunError
 from truesort.engine.train import Interrupted, train
@@ -28,8 +29,10 @@ __all__ = [
     "RunError",
     "TrainedScorer",
     "evaluate",
+    "evaluate_run",
     "from_facts",
     "load",
+    "name",
     "to_facts",
     "train",
 ]

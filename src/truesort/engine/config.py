@@ -154,6 +154,12 @@ def settled(config: Config, dataset: Dataset, device: torch.device) -> Config:
     return replace(config, length=length, precision=automatic if config.precision == "auto" else config.precision)
 
 
+def name(config: Config) -> str:
+    """A name for a run of this config, as mnist4-9-transformer-s-42."""
+    parts = (config.task, config.length, config.model, config.seed)
+    return "-".join(str(part) for part in parts if part is not None)
+
+
 VALUES: dict[str, type] = {kind.__name__: kind for kind in (*get_args(Method), *get_args(Loss), *get_args(Schedule))}
 
 

@@ -4,13 +4,17 @@ Two items of equal value, or two blank corners of a picture, can stand in either
 paper's metrics count one of the two orders as wrong.
 """
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 
-from truesort import metrics
-from truesort.data import Batch, FixedSet
+from truesort import data, metrics
+from truesort.data import Batch, FixedSet, Split
+from truesort.engine.config import USUAL_LENGTH, from_facts
+from truesort.engine.inference import load
 from truesort.engine.learner import number_format, score
-from truesort.engine.parallel import Team
+from truesort.engine.parallel import Team, choose_device
 
 SEQUENCES_AT_ONCE = 250
 METRICS = ("exact_match", "element_wise", "exact_match_ties", "element_wise_ties", "same_picture")
@@ -18,6 +22,23 @@ METRICS = ("exact_match", "element_wise", "exact_match_ties", "element_wise_ties
 what is seen in order is right, whichever of two identical items stands where."""
 
 Accuracy = dict[str, float]
+
+
+def evaluate_run(
+    run: str | Path,
+    split: Split = "test",
+    length: int | None = None,
+    sequences: int | None = None,
+    data_folder: str | Path | None = None,
+    device: str = "auto",
+) -> Accuracy:
+    """Measure the best scorer of a run again, by default as its training did."""
+    trained = load(run)
+    config = from_facts(trained.facts["config"])
+    dataset = data.open(config.task, data_folder, choose_device(device))
+    wanted = sequences or (config.test if split == "test" else config.validation)
+    fixed = dataset.fixed(split, wanted, length or config.length or USUAL_LENGTH)
+    return evaluate(trained.network.to(dataset.device), fixed, config.precision)
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """The loss a config names, as a function of scores, true values and the items themselves.
 
-For a sorting network, cross-entropy is taken on the soft permutation and the items are carried by the exact one,
-whichever of the two the config's method is set to: the paper needs both forms of one network.
+Cross-entropy needs a soft permutation, so of an error-free network it takes the soft form; what carries the items is the
+config's method as it stands, which is the paper's loss if that is error-free.
 """
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ def objective(config: Config) -> Objective:
 
 
 def _permutation(loss: Permutation, method: Method) -> Objective:
-    soft, exact = _forms(method)
+    soft = replace(method, error_free=False) if isinstance(method, Network) else method
 
     def measure(scores: Tensor, values: Tensor, items: Tensor) -> Tensor:
         P = functional.permutation(scores, soft)
         total = losses.permutation_loss(P, values, reduction=loss.reduction)
         if loss.lambda_hard:
             distance = losses.reorder_loss(
-                scores, items.flatten(2), values, exact, split=loss.split, reduction=loss.reduction
+                scores, items.flatten(2), values, method, split=loss.split, reduction=loss.reduction
             )
             total = total + loss.lambda_hard * distance
         return total
@@ -50,10 +50,3 @@ def _ranks(method: Method) -> Objective:
         return (functional.rank(scores, method) - positions).square().mean()
 
     return measure
-
-
-def _forms(method: Method) -> tuple[Method, Method]:
-    """The soft and the exact form of a method; one that has no exact form is both."""
-    if isinstance(method, Network):
-        return replace(method, error_free=False), replace(method, error_free=True)
-    return method, method

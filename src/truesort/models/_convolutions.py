@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from truesort.ops.images import convolve_pool
+
 
 @dataclass(frozen=True)
 class Convolutions:
@@ -58,8 +60,8 @@ class ImageFeatures(nn.Module):
         """Every item on its own."""
         x = items.flatten(0, 1)
         for convolution in self.convolutions:
-            x = convolution(x)
-            x = F.relu(F.max_pool2d(x, 2) if self.pool else x)
+            assert isinstance(convolution, nn.Conv2d)
+            x = convolve_pool(x, convolution) if self.pool else F.relu(convolution(x))
         return x.permute(0, 2, 3, 1).reshape(*items.shape[:2], -1)
 
 

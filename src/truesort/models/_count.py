@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from truesort.models._registry import Config, ItemShape, configure
+from truesort.models._score import Score
 from truesort.models.mlp import MLP
 from truesort.models.transformer import Attention
 
@@ -95,6 +96,7 @@ def _attention(module: nn.Module, inputs: Tensor, output: Tensor) -> int:
 
 _COSTS: dict[type[nn.Module], Callable[[nn.Module, Tensor, Tensor], int]] = {
     nn.Linear: _linear,
+    Score: _linear,
     nn.Conv2d: _convolution,
     Attention: _attention,
 }

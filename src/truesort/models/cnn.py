@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from truesort.models._convolutions import Convolutions, ImageFeatures
+from truesort.models._score import Score
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class CNNScorer(nn.Module):
         self.config = config
         self.features = ImageFeatures(config.convolutions, config.item_shape)
         inputs = config.convolutions.outputs(config.item_shape)
-        self.head = nn.Sequential(nn.Linear(inputs, config.hidden), nn.ReLU(), nn.Linear(config.hidden, 1))
+        self.head = nn.Sequential(nn.Linear(inputs, config.hidden), nn.ReLU(), Score(config.hidden))
 
     def forward(self, items: Tensor, mask: Tensor | None = None) -> Tensor:
         """One score an item; `mask` changes nothing here, since no item sees another."""
         scores: Tensor = self.head(self.features(items))
-        return scores.squeeze(-1)
+        return scores

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from truesort.models._score import Score
+
 
 @dataclass(frozen=True)
 class MLP:
@@ -35,9 +37,9 @@ class MLPScorer(nn.Module):
         widths = (config.inputs, *config.hidden)
         for before, after in pairwise(widths):
             layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(config.dropout)]
-        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], 1))
+        self.layers = nn.Sequential(*layers, Score(widths[-1]))
 
     def forward(self, items: Tensor, mask: Tensor | None = None) -> Tensor:
         """One score an item; `mask` changes nothing here, since no item sees another."""
         scores: Tensor = self.layers(items)
-        return scores.squeeze(-1)
+        return scores

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from truesort.models._convolutions import Convolutions, ImageFeatures
+from truesort.models._score import Score
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class TransformerScorer(nn.Module):
         self.features = ImageFeatures(config.convolutions, config.item_shape)
         self.embed = nn.Linear(config.convolutions.outputs(config.item_shape), config.width)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
-        self.head = nn.Linear(config.width, 1)
+        self.head = Score(config.width)
 
     def forward(self, items: Tensor, mask: Tensor | None = None) -> Tensor:
         """One score an item; `mask` (B, n) is True where an item is real, and what is not changes no real score."""
@@ -55,7 +56,7 @@ class TransformerScorer(nn.Module):
         for layer in self.layers:
             x = layer(x, visible)
         scores: Tensor = self.head(F.relu(x))
-        return scores.squeeze(-1)
+        return scores
 
 
 class EncoderLayer(nn.Module):

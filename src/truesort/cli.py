@@ -1,0 +1,314 @@
+"""The command line: parse, call, print.
+
+Each command imports what it needs when it runs, so that `truesort --help` answers at once, and takes its options from
+the dataclass it fills, so that no option can be missing, stale or without effect.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from truesort.engine import Config
+
+FAILED, MISUSED, STOPPED = 1, 2, 130
+"""Exit codes: something went wrong; the command was not understood; Ctrl-C."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name; the exit code."""
+    name, *rest = [*(sys.argv[1:] if arguments is None else arguments), None][:-1] or ["--help"]
+    if name in ("-h", "--help"):
+        print(_help())
+        return 0
+    if name == "--version":
+        print(_version())
+        return 0
+    if name not in COMMANDS:
+        return _say(f"unknown command {name!r}; choices: {', '.join(COMMANDS)}", MISUSED)
+    return _run(COMMANDS[name], rest)
+
+
+def _run(command: Callable[[list[str]], None], arguments: list[str]) -> int:
+    from truesort.data import DataError
+    from truesort.engine import Interrupted, RunError
+
+    try:
+        command(arguments)
+    except (Interrupted, KeyboardInterrupt) as stop:
+        return _say(str(stop) or "stopped", STOPPED)
+    except (RunError, DataError) as error:
+        return _say(str(error), FAILED)
+    except ValueError as error:
+        return _say(str(error), MISUSED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return 0
+
+
+def _say(message: str, code: int) -> int:
+    print(f"truesort: {message}", file=sys.stderr)
+    return code
+
+
+def _help() -> str:
+    lines = [f"  {name:<8} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: truesort COMMAND [options]      truesort COMMAND --help for the options of one",
+            "",
+            "Exact sorting with a gradient: teach a network to sort, from nothing but the right order.",
+            "",
+            *lines,
+        ]
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"truesort {version('truesort')}"
+
+
+Kind = dict[str, Callable[[], Any]]
+
+
+def _kinds() -> dict[str, Kind]:
+    """The alternatives of each part of a config that has alternatives, by the name a user types."""
+    from truesort import engine, ops
+
+    return {
+        "method": {
+            "network": ops.Network,
+            "neural-sort": ops.NeuralSort,
+            "soft-sort": ops.SoftSort,
+            "sinkhorn": ops.Sinkhorn,
+            "permutahedron": ops.Permutahedron,
+        },
+        "loss": {"permutation": engine.Permutation, "ranks": engine.Ranks, "pairwise": engine.Pairwise},
+        "schedule": {"cosine": engine.Cosine, "halving": engine.Halving, "constant": engine.Constant},
+    }
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Each has options of its own: add --help behind to see those of your choice."""
+
+    method: Literal["network", "neural-sort", "soft-sort", "sinkhorn", "permutahedron"] = "network"
+    """How to sort with a gradient."""
+    loss: Literal["permutation", "ranks", "pairwise"] = "permutation"
+    """What is made small."""
+    schedule: Literal["cosine", "halving", "constant"] = "cosine"
+    """How the learning rate goes over the steps."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a run happens; nothing here changes its result."""
+
+    folder: Path | None = None
+    """Folder of the run; if not given, runs/ and a name made of task, length, model and seed."""
+    data: Path | None = None
+    """Folder of the dataset's files; if not given, they are downloaded once."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:<number>."""
+    resume: bool = False
+    """Go on with the run in the folder."""
+    compile: bool = False
+    """Compile the scorer and the loss first: slower to start, faster to run."""
+    tensorboard: bool = False
+    """Also write the curve for TensorBoard, which must be installed."""
+
+
+def _train(arguments: list[str]) -> None:
+    """Teach a scorer to sort a task: truesort train mnist4 --length 9 --model transformer-s"""
+    import tyro
+
+    from truesort import engine
+    from truesort.engine.events import Events
+    from truesort.engine.progress import show_on
+
+    config, where = _parsed_run(arguments, tyro)
+    folder = where.folder or Path("runs") / engine.name(config)
+    show = show_on(sys.stderr, config.task)
+    result = engine.train(
+        config,
+        folder,
+        data_folder=where.data,
+        device=where.device,
+        resume=where.resume,
+        compiled=where.compile,
+        show=Events(show, folder / "events") if where.tensorboard else show,
+    )
+    _print_accuracies(
+        {"validation": result["validation"], "test": result["test"]}, f"best of step {result['best_step']}"
+    )
+    print(f"in {folder}")
+
+
+def _parsed_run(arguments: list[str], tyro: Any) -> "tuple[Config, Where]":
+    """The kinds first, since they decide which options there are; then everything."""
+    from truesort.engine import Config
+
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for part in (kinds := _kinds()):
+        first.add_argument(f"--{part}")
+    chosen = {part: kind for part, kind in vars(first.parse_known_args(arguments)[0]).items() if kind in kinds[part]}
+    parts = {part: kinds[part][kind]() for part, kind in chosen.items()}
+    start = Config(task=tyro.MISSING, **parts)
+
+    def run(config: Config = start, alternatives: Alternatives = Alternatives(), where: Where = Where()) -> Any:
+        return config, where
+
+    conf = tyro.conf
+    marks = (conf.OmitArgPrefixes, conf.PositionalRequiredArgs, conf.AvoidSubcommands, conf.FlagCreatePairsOff)
+    result: tuple[Config, Where] = tyro.cli(
+        run, args=arguments, prog="truesort train", description=_train.__doc__, config=marks
+    )
+    return result
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Which run to evaluate, on what."""
+
+    run: Path
+    """Folder of the run."""
+    split: Literal["test", "validation"] = "test"
+    """Set of sequences."""
+    length: int | None = None
+    """Items of a sequence; if not given, as in training."""
+    sequences: int | None = None
+    """Size of the set; if not given, as in training."""
+    data: Path | None = None
+    """Folder of the dataset's files."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:<number>."""
+
+
+def _eval(arguments: list[str]) -> None:
+    """Measure the best scorer of a run again, also at another length: truesort eval RUN --length 15"""
+    import tyro
+
+    from truesort.engine import evaluate_run
+
+    marks = (tyro.conf.PositionalRequiredArgs,)
+    asked = tyro.cli(Evaluation, args=arguments, prog="truesort eval", description=_eval.__doc__, config=marks)
+    accuracy = evaluate_run(asked.run, asked.split, asked.length, asked.sequences, asked.data, asked.device)
+    _print_accuracies({asked.split: accuracy}, str(asked.run))
+
+
+def _print_accuracies(sets: dict[str, dict[str, float]], title: str) -> None:
+    table = _table(title, "", "exact match", "by element", "exact match*", "by element*", "right picture")
+    for name, found in sets.items():
+        table.add_row(name, *(f"{value:.2%}" for value in found.values()))
+    _print(table)
+    print("* any order of items of equal value counts as right")
+
+
+def _models(arguments: list[str]) -> None:
+    """The paper's scorers: parameters and multiply-adds of one sequence, beside the paper's figures"""
+    import tyro
+
+    from truesort import models
+
+    tyro.cli(_nothing, args=arguments, prog="truesort models", description=_models.__doc__)
+    table = _table("", "task", "model", "n", "parameters", "paper", "multiply-adds", "paper")
+    for row in models.rows():
+        table.add_row(
+            row.task, row.model, str(row.length), f"{row.parameters:,}", row.paper_parameters,
+            f"{row.multiply_adds:,}", row.paper_multiply_adds,
+        )  # fmt: skip
+    _print(table)
+
+
+def _info(arguments: list[str]) -> None:
+    """Versions, devices and backends"""
+    import torch
+    import tyro
+
+    from truesort.engine import machine
+    from truesort.ops import missing_for
+
+    tyro.cli(_nothing, args=arguments, prog="truesort info", description=_info.__doc__)
+    table = _table("", "", "")
+    table.show_header = False
+    for name, version in machine.versions().items():
+        table.add_row(name, version)
+    table.add_row("cpu", machine.hardware(torch.device("cpu")))
+    for number in range(torch.cuda.device_count()):
+        table.add_row(f"cuda:{number}", machine.hardware(torch.device("cuda", number)))
+    table.add_row("backend reference", "ready")
+    for backend in ("cpu", "cuda"):
+        table.add_row(f"backend {backend}", missing_for(backend) or "ready")
+    _print(table)
+
+
+def _bench(arguments: list[str]) -> None:
+    """Training steps per second, and the part of a step spent inside the scorer"""
+    import tyro
+
+    from truesort.engine.bench import Bench, rows
+
+    asked = tyro.cli(Bench, args=arguments, prog="truesort bench", description=_bench.__doc__)
+    table = _table("", "task", "model", "n", "steps/s", "ms a step", "inside the scorer")
+    for row in rows(asked):
+        table.add_row(
+            row.task,
+            row.model,
+            str(row.length),
+            f"{row.steps_per_second:,.1f}",
+            f"{row.milliseconds:.3f}",
+            f"{row.inside:.0%}",
+        )
+    _print(table)
+
+
+def _demo(arguments: list[str]) -> None:
+    """Sort with every method, then teach a small scorer to sort pictures of numbers; about a minute on two cores"""
+    import tyro
+
+    from truesort.engine.demo import Demo, run
+
+    run(tyro.cli(Demo, args=arguments, prog="truesort demo", description=_demo.__doc__))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _table(title: str, *columns: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number > 1 else "left", overflow="fold")
+    return table
+
+
+def _print(table: "Table") -> None:
+    from rich.console import Console
+
+    console = Console()
+    Console(width=None if console.is_terminal else 140, highlight=False).print(table)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "demo": _demo,
+    "train": _train,
+    "eval": _eval,
+    "models": _models,
+    "info": _info,
+    "bench": _bench,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
