@@ -15,7 +15,7 @@ import truesort as ts
 LAWS_TESTED_HERE = {
     "exact", "builds P", "columns", "rows", "weighs", "reorders", "follows", "shifts", "mirrors", "hardens", "pads", "smooth",
 }  # fmt: skip
-few = settings(max_examples=4, deadline=None, database=None)
+few = settings(max_examples=3, deadline=None, database=None)
 PRECISE = [torch.float64, torch.float32]
 
 
@@ -29,7 +29,9 @@ def weights_for(result: Tensor) -> Tensor:
 
 
 def gradient(result: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return torch.autograd.grad((result * weights_for(result)).sum(), inputs, materialize_grads=True)
+    if not result.requires_grad:  # a row of one item is in order whatever it is
+        return tuple(map(torch.zeros_like, inputs))
+    return torch.autograd.grad((result * weights_for(result)).sum(), inputs, retain_graph=True, materialize_grads=True)
 
 
 def test_every_law_of_the_table_is_tested() -> None:
@@ -182,6 +184,8 @@ def test_hardens(method: Any, problem: Problem) -> None:
 @given(problem=problems(dtypes=PRECISE, masked=True))
 def test_pads(method: Any, problem: Problem) -> None:
     assert problem.mask is not None
+    if problem.x.numel() == 0:
+        return
     x = lanes(problem.x, problem.dim).reshape(-1, problem.x.shape[problem.dim]).clone()
     mask = lanes(problem.mask, problem.dim).reshape(x.shape)
     x[~mask & (x > 0)] = torch.nan  # what padding holds must not matter
