@@ -1,0 +1,185 @@
+"""From torch tensors to the compiled rows and back: layouts, groups, blocks and threads are chosen here.
+
+Importing this module imports Numba, so `ops.cpu` does so at the first call only.
+"""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...networks import network
+from . import _hard, _order, _reorder, _soft
+from ._columns import everywhere, reach
+from ._curves import CODES
+from ._threads import parts_for, split
+
+if TYPE_CHECKING:
+    from ..network import Network
+
+_EVERY_ROW = np.empty(0, np.int64)
+_CACHED = 65_536
+"""How many numbers of a group's scratch array stay in the second-level cache."""
+
+
+class _Task(NamedTuple):
+    """What all functions need: the rows, how many of each are real, the network, the curve; and how to split them."""
+
+    keys: NDArray[Any]
+    counts: NDArray[np.int64]
+    table: tuple[Any, Any, Any, Any]
+    curve: tuple[int, float, float]
+    group: int
+    parts: int
+
+    def run(self, function: Any, *settings: Any, arrays: tuple[Any, ...]) -> None:
+        """Call the compiled function on all rows."""
+        before = (self.keys, self.counts, self.table, self.curve, *settings, self.group)
+        split(lambda begin, end: function(*before, begin, end, *arrays), len(self.keys), self.parts)
+
+    def run_hard(self, function: Any, *arrays: Any) -> None:
+        """Call the compiled function of the stable order on all rows."""
+        before = (self.keys, self.counts)
+        work = 8 * self.keys.size * max(self.keys.shape[1], 2).bit_length()
+        split(lambda begin, end: function(*before, begin, end, *arrays), len(self.keys), parts_for(work))
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
+
+
+@lru_cache(maxsize=256)
+def _table(layout: str, n: int, outputs: int) -> tuple[Any, Any, Any, Any]:
+    net = network(layout, n, outputs)
+    return net.low, net.high, net.since, net.start
+
+
+def _task(keys: Tensor, count: Tensor | None, net: "Network", outputs: int, columns: int) -> _Task:
+    """`columns` is how many payload columns pass the network; with none, more rows may go side by side."""
+    rows, n = keys.shape
+    table = _table(net.layout, n, outputs)
+    size = max(len(table[0]), 1)
+    parts = min(parts_for(rows * size * (8 + columns // 4)), max(rows, 1))
+    side_by_side = min(64 // keys.element_size(), -(-rows // parts), _CACHED * (1 if columns else 4) // size)
+    counts = _EVERY_ROW if count is None else _array(count)
+    curve = (CODES[net.swap], float(net.steepness), float(net.art))
+    return _Task(_array(keys), counts, table, curve, max(side_by_side, 1), parts)
+
+
+@lru_cache(maxsize=256)
+def _items(layout: str, n: int, outputs: int, itemsize: int) -> tuple[Any, Any, tuple[int, ...]]:
+    """Of the identity: which comparators each block of columns can reach, and how wide a block is."""
+    line = 64 // itemsize
+    width = line if n <= line or 2 * line < n <= 3 * line else 2 * line
+    return *reach(network(layout, n, outputs), width), (0,) * width
+
+
+@lru_cache(maxsize=256)
+def _payload(layout: str, n: int, columns: int, itemsize: int) -> tuple[Any, Any, tuple[int, ...]]:
+    line = 64 // itemsize
+    width = 4 if columns <= 4 else line if columns <= line else 2 * line
+    return *everywhere(network(layout, n)), (0,) * width
+
+
+def sort(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Tensor:
+    out = keys.new_empty(keys.shape[0], outputs)
+    task = _task(keys, count, net, outputs, 0)
+    if net.error_free:
+        task.run_hard(_order.sort, out.numpy())
+    else:
+        task.run(_soft.sort, arrays=(out.numpy(),))
+    return out
+
+
+def sort_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    return _values_backward(keys, count, grad, net, grad.shape[1], False)
+
+
+def rank(keys: Tensor, count: Tensor | None, net: "Network") -> Tensor:
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    task = _task(keys, count, net, keys.shape[1], 0)
+    if net.error_free:
+        task.run_hard(_order.rank, out.numpy())
+    else:
+        task.run(_soft.rank, arrays=(out.numpy(),))
+    return out
+
+
+def rank_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    return _values_backward(keys, count, grad, net, keys.shape[1], True)
+
+
+def _values_backward(
+    keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network", outputs: int, ranks: bool
+) -> Tensor:
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    task = _task(keys, count, net, outputs, 0)
+    arrays = (_array(grad), out.numpy())
+    if net.error_free:
+        task.run(_hard.values_backward, arrays=(ranks, net.backward == "matrix", *arrays))
+    else:
+        task.run(_soft.rank_backward if ranks else _soft.sort_backward, arrays=arrays)
+    return out
+
+
+def permutation(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Tensor:
+    rows, n = keys.shape
+    out = keys.new_empty(rows, n, outputs)
+    task = _task(keys, count, net, outputs, n)
+    if net.error_free:
+        task.run_hard(_order.permutation, out.numpy())
+    else:
+        blocks = _items(net.layout, n, outputs, keys.element_size())
+        task.run(_soft.permutation, *blocks, arrays=(out.numpy(),))
+    return out
+
+
+def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    n, outputs = grad.shape[1:]
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    above = _array(grad)
+    if net.error_free and net.backward == "matrix":
+        none = np.empty((0, 0, 0), above.dtype)
+        _task(keys, count, net, outputs, 0).run(_hard.matrix_backward, arrays=(none, above, out.numpy()))
+        return out
+    blocks = _items(net.layout, n, outputs, keys.element_size())
+    source = _hard if net.error_free else _soft
+    _task(keys, count, net, outputs, n).run(source.permutation_backward, *blocks, arrays=(above, out.numpy()))
+    return out
+
+
+def reorder(keys: Tensor, payload: Tensor, count: Tensor | None, net: "Network") -> Tensor:
+    out = torch.empty_like(payload, memory_format=torch.contiguous_format)
+    n, columns = payload.shape[1:]
+    task = _task(keys, count, net, n, columns)
+    if net.error_free:
+        task.run_hard(_order.reorder, _array(payload), out.numpy())
+    else:
+        blocks = _payload(net.layout, n, columns, keys.element_size())
+        task.run(_reorder.reorder, *blocks, arrays=(_array(payload), out.numpy()))
+    return out
+
+
+def reorder_backward(
+    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network"
+) -> tuple[Tensor, Tensor]:
+    n, columns = payload.shape[1:]
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    out_payload = torch.empty_like(payload, memory_format=torch.contiguous_format)
+    above, given = _array(grad), _array(payload)
+    blocks = _payload(net.layout, n, columns, keys.element_size())
+    if not net.error_free:
+        arrays = (given, above, out.numpy(), out_payload.numpy())
+        _task(keys, count, net, n, columns).run(_reorder.reorder_backward, *blocks, arrays=arrays)
+        return out, out_payload
+    arrays = (np.where(np.isfinite(given), given, given.dtype.type(0)), above, out.numpy())
+    task = _task(keys, count, net, n, columns)
+    task.run_hard(_order.reorder_back, above, out_payload.numpy())
+    if net.backward == "matrix":
+        task.run(_hard.matrix_backward, arrays=arrays)
+    else:
+        task.run(_hard.reorder_backward, *blocks, arrays=arrays)
+    return out, out_payload
