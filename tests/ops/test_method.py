@@ -156,6 +156,24 @@ def test_fewer_outputs_are_the_first_ones(method: Method) -> None:
             torch.testing.assert_close(method.permutation(keys, count, outputs), full[..., :outputs])
 
 
+@pytest.mark.gpu
+@every_method
+def test_a_gpu_gives_the_same(method: Method) -> None:
+    keys, payload = (
+        torch.randn(3, 7, dtype=torch.float64, requires_grad=True),
+        torch.randn(3, 7, 2, dtype=torch.float64),
+    )
+    count = torch.tensor([7, 4, 0])
+    there = answers(method, keys.cuda(), count.cuda(), payload.cuda())
+    for name, here in answers(method, keys, count, payload).items():
+        torch.testing.assert_close(there[name].cpu(), here, rtol=1e-9, atol=1e-10)
+        weight = torch.randn_like(here)
+        slopes = [
+            torch.autograd.grad((x * weight.to(x)).sum(), keys, retain_graph=True)[0] for x in (here, there[name])
+        ]
+        torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-7, atol=1e-9)
+
+
 @every_matrix
 def test_every_position_is_a_mixture_of_items(method: Method) -> None:
     weights = method.permutation(torch.randn(4, 9, dtype=torch.float64), torch.tensor([9, 5, 1, 0]), 9)

@@ -37,9 +37,9 @@ class Sinkhorn(Method):
     """Doubly stochastic P; `temperature` is in the unit of the keys, and towards 0 the order becomes hard.
 
     At most `iterations` steps are taken, until every row and column of P sums to 1 within `tolerance`; otherwise a
-    ConvergenceWarning says how far off it is. `gradient="implicit"` differentiates the fixed point: exact, its memory
-    and time do not grow with the steps, derivatives are right to second order (a third raises no error but is not).
-    `gradient="unrolled"` takes plain sweeps, usually many more, and differentiates what they compute, to any order.
+    ConvergenceWarning says how far off it is. `gradient="implicit"` differentiates the fixed point, in memory that does
+    not grow with the steps: first and second derivatives are exact there, higher ones are not. `gradient="unrolled"`
+    takes plain sweeps, usually many more, and differentiates what they compute, to any order.
     """
 
     temperature: float = 0.1
