@@ -20,6 +20,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("triton is not installed; it comes with torch on Linux, or: pip install triton") from error
 
+from . import cuda_registers as registers
 from . import cuda_wires as wires
 
 if TYPE_CHECKING:
@@ -268,6 +269,8 @@ def permutation(keys: Tensor, count: Tensor | None, net: "Network", outputs: int
     if keys.numel() == 0 or outputs == 0:
         return keys.new_empty(*keys.shape, outputs)
     with _on(keys):
+        if registers.serves(keys, net):
+            return registers.permutation(keys, count, net, outputs)
         rows = _rows(keys, count, net, outputs)
         if net.error_free:
             positions = torch.arange(outputs, device=keys.device)
@@ -282,6 +285,8 @@ def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: 
     if grad.numel() == 0:
         return torch.zeros_like(keys, memory_format=torch.contiguous_format)
     with _on(keys):
+        if registers.serves(keys, net):
+            return registers.permutation_backward(keys, count, grad, net)
         rows = _rows(keys, count, net, grad.shape[2])
         if net.error_free and net.backward == "matrix":
             places = _places(_order(rows))
