@@ -7,8 +7,9 @@
 from importlib import import_module, metadata
 from typing import Any
 
+from . import losses, metrics, nn
 from .functional import median, permutation, quantile, rank, reorder, sort, topk
-from .ops import Method, Network, NeuralSort, SoftSort, backend
+from .ops import Method, Network, NeuralSort, Permutahedron, Sinkhorn, SoftSort, backend
 
 _LAZY = {"load": "engine"}
 """What pulls in more than torch and numpy is imported when it is first asked for."""
@@ -17,9 +18,14 @@ __all__ = [
     "Method",
     "Network",
     "NeuralSort",
+    "Permutahedron",
+    "Sinkhorn",
     "SoftSort",
     "backend",
+    "losses",
     "median",
+    "metrics",
+    "nn",
     "permutation",
     "quantile",
     "rank",

@@ -63,7 +63,7 @@ def reorder(keys: Tensor, payload: Tensor, count: Tensor | None, net: "Network")
     if net.error_free:
         order = _hard_order(keys, count)
         carried = _forced(payload.gather(1, order[..., None].expand_as(payload)), carried, exact=False)
-    return carried.masked_fill(bad[..., None], torch.nan)
+    return _attached(carried, keys).masked_fill(bad[..., None], torch.nan)
 
 
 def _spread(keys: Tensor, weights: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Tensor:
@@ -72,7 +72,12 @@ def _spread(keys: Tensor, weights: Tensor, count: Tensor | None, net: "Network",
     _, steps = _run(keys, count, net, outputs)
     weights = weights.expand(len(keys), -1, -1)
     spread = _spread_hard(keys, weights, count, steps) if net.error_free else _spread_soft(weights, steps)
-    return spread.masked_fill(bad[..., None], torch.nan)
+    return _attached(spread, keys).masked_fill(bad[..., None], torch.nan)
+
+
+def _attached(result: Tensor, keys: Tensor) -> Tensor:
+    """A result that is there for `backward` to find even if a single item left nothing to compare."""
+    return result if result.requires_grad else result + 0 * _finite(keys).sum(1)[:, None, None]
 
 
 def _spread_soft(weights: Tensor, steps: list[Step]) -> Tensor:
