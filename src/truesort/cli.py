@@ -23,7 +23,7 @@ FAILED, MISUSED, STOPPED = 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; the exit code."""
-    name, *rest = [*(sys.argv[1:] if arguments is None else arguments), None][:-1] or ["--help"]
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if name in ("-h", "--help"):
         print(_help())
         return 0

@@ -40,14 +40,14 @@ class Learner:
         self.device = dataset.device
         self.draws = stream("train", config.seed, self.device)
         self.step = 0
-        self._forward = torch.compile(scorer, dynamic=False) if compiled else scorer
+        self._measured = torch.compile(self._measure, dynamic=False) if compiled else self._measure
         self._dtype = number_format(config.precision)
         self._objective = objective(config)
         self._parameters = [parameter for parameter in scorer.parameters() if parameter.requires_grad]
         self.optimizer = self._adamw()
         self._losses = torch.zeros(LOOK_AWAY, device=self.device)
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self._unseen = 0
+        self.unseen = 0
         captured = self.device.type == "cuda" and team.size == 1
         self._run = Replayed(self._one_step, self.draws) if captured else self._one_step
 
@@ -63,7 +63,7 @@ class Learner:
         self._set_learning_rate(self.config.learning_rate * self.config.schedule.factor(self.step, self.config.steps))
         self._run()
         self.step += 1
-        self._unseen += 1
+        self.unseen += 1
 
     def _set_learning_rate(self, rate: float) -> None:
         (group,) = self.optimizer.param_groups
@@ -76,8 +76,7 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         choice = self.dataset.choose("train", self.config.batch, self._length, self.draws)
         batch = self.dataset.take("train", self.team.share(choice))
-        items = self.dataset.normalise(batch.items)
-        loss = self._objective(score(self._forward, items, self._dtype), batch.values, items)
+        loss = self._measured(batch.items, batch.values)
         loss.backward()  # type: ignore[no-untyped-call]
         self.team.average([p.grad for p in self._parameters if p.grad is not None])
         if self.config.clip is not None:
@@ -86,6 +85,11 @@ class Learner:
         self._losses.index_copy_(0, self._place, loss.detach().float().reshape(1))
         self._place.add_(1)
 
+    def _measure(self, items: Tensor, values: Tensor) -> Tensor:
+        """The loss of a batch of bytes."""
+        normal = self.dataset.normalise(items)
+        return self._objective(score(self.scorer, normal, self._dtype), values, normal)
+
     @property
     def _length(self) -> int:
         assert self.config.length is not None, "the config is settled"
@@ -93,10 +97,10 @@ class Learner:
 
     def look(self) -> list[float]:
         """The mean loss over the processes of every step since the last look, at most the last LOOK_AWAY."""
-        losses = self._losses[: self._unseen].clone()
+        losses = self._losses[: self.unseen].clone()
         self.team.average([losses])
         self._place.zero_()
-        self._unseen = 0
+        self.unseen = 0
         return losses.tolist()
 
     def state(self) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """The loss a config names, as a function of scores, true values and the items themselves.
 
-Cross-entropy needs a soft permutation, so of an error-free network it takes the soft form; what carries the items is the
-config's method as it stands, which is the paper's loss if that is error-free.
+Cross-entropy needs a soft permutation, so of an error-free network it takes the soft form; what carries the items is
+the config's method as it stands, which gives the paper's loss if that is error-free.
 """
 
 from collections.abc import Callable

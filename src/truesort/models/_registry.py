@@ -25,7 +25,7 @@ FRAGMENTS = Convolutions((32, 64), kernel=3, stride=2, pool=False)
 FRAGMENTS_NARROW = Convolutions((32, 32), kernel=3, stride=2, pool=False)
 SVHN = Convolutions((32, 64, 128, 256))
 SVHN_NARROW = Convolutions((32, 64, 64, 128))
-SMALL = Convolutions((16, 32), kernel=3)
+SMALL = Convolutions((32, 64, 64), kernel=3, stride=2, pool=False)
 
 SCORERS: Mapping[str, Mapping[str, Callable[[ItemShape], Config]]] = {
     "digits": {
