@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks import network
-from . import _hard, _order, _reorder, _soft
+from . import _hard, _long, _order, _reorder, _soft
 from ._columns import everywhere, reach
 from ._curves import CODES
 from ._threads import parts_for, split
@@ -34,6 +34,21 @@ class _Task(NamedTuple):
     curve: tuple[int, float, float]
     group: int
     parts: int
+    alone: bool
+
+    def run_alone(self, function: Any, *settings: Any, above: NDArray[Any] | None, out: NDArray[Any]) -> None:
+        """Call the function for one long row on each, all threads at once."""
+        threads = torch.get_num_threads()
+        for row, keys in enumerate(self.keys):
+            real = keys.size if not self.counts.size else int(self.counts[row])
+            if np.isnan(keys[:real]).any():
+                out[row] = np.nan if above is None else 0
+                continue
+            last = () if above is None else (_padded(above[row], keys.size),)
+            before = (keys[:, None].copy(), self.table, np.array([real]), self.curve, threads)
+            out[row] = function(*before, *settings, *last)[: out.shape[1], 0]
+            if above is not None:
+                out[row, np.isinf(keys)] = 0
 
     def run(self, function: Any, *settings: Any, arrays: tuple[Any, ...]) -> None:
         """Call the compiled function on all rows."""
@@ -51,6 +66,12 @@ def _array(tensor: Tensor) -> Any:
     return tensor.detach().contiguous().numpy()
 
 
+def _padded(row: NDArray[Any], size: int) -> NDArray[Any]:
+    wires = np.zeros((size, 1), row.dtype)
+    wires[: row.size, 0] = row
+    return wires
+
+
 @lru_cache(maxsize=256)
 def _table(layout: str, n: int, outputs: int) -> tuple[Any, Any, Any, Any]:
     net = network(layout, n, outputs)
@@ -66,7 +87,8 @@ def _task(keys: Tensor, count: Tensor | None, net: "Network", outputs: int, colu
     side_by_side = min(64 // keys.element_size(), -(-rows // parts), _CACHED * (1 if columns else 4) // size)
     counts = _EVERY_ROW if count is None else _array(count)
     curve = (CODES[net.swap], float(net.steepness), float(net.art))
-    return _Task(_array(keys), counts, table, curve, max(side_by_side, 1), parts)
+    alone = columns == 0 and rows < torch.get_num_threads() and size > _long.WORTH * len(table[3])
+    return _Task(_array(keys), counts, table, curve, max(side_by_side, 1), parts, alone)
 
 
 @lru_cache(maxsize=256)
@@ -89,6 +111,8 @@ def sort(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Te
     task = _task(keys, count, net, outputs, 0)
     if net.error_free:
         task.run_hard(_order.sort, out.numpy())
+    elif task.alone:
+        task.run_alone(_long.sort, above=None, out=out.numpy())
     else:
         task.run(_soft.sort, arrays=(out.numpy(),))
     return out
@@ -103,6 +127,8 @@ def rank(keys: Tensor, count: Tensor | None, net: "Network") -> Tensor:
     task = _task(keys, count, net, keys.shape[1], 0)
     if net.error_free:
         task.run_hard(_order.rank, out.numpy())
+    elif task.alone:
+        task.run_alone(_long.rank, above=None, out=out.numpy())
     else:
         task.run(_soft.rank, arrays=(out.numpy(),))
     return out
@@ -117,9 +143,13 @@ def _values_backward(
 ) -> Tensor:
     out = torch.empty_like(keys, memory_format=torch.contiguous_format)
     task = _task(keys, count, net, outputs, 0)
-    arrays = (_array(grad), out.numpy())
-    if net.error_free:
-        task.run(_hard.values_backward, arrays=(ranks, net.backward == "matrix", *arrays))
+    arrays, matrix = (_array(grad), out.numpy()), net.backward == "matrix"
+    if task.alone and net.error_free:
+        task.run_alone(_long.hard_backward, ranks, matrix, above=arrays[0], out=arrays[1])
+    elif task.alone:
+        task.run_alone(_long.soft_backward, ranks, above=arrays[0], out=arrays[1])
+    elif net.error_free:
+        task.run(_hard.values_backward, arrays=(ranks, matrix, *arrays))
     else:
         task.run(_soft.rank_backward if ranks else _soft.sort_backward, arrays=arrays)
     return out

@@ -17,7 +17,8 @@ from ._wires import differences, gaps, harden, mix, swap_hard, sweep, undo_hard
 
 
 @jit
-def _down(wires: Any, items: Any, table: Any, count: Any, stays: Any, steps: Any) -> None:
+def down_hard(wires: Any, items: Any, table: Any, count: Any, stays: Any, steps: Any) -> None:
+    """Hard layers on keys and items."""
     low, high, since, _ = table
     for layer in range(steps[0], steps[1]):
         _, begin, end = share(table, layer, steps)
@@ -49,7 +50,7 @@ def _met(items: Any, low: Any, high: Any, p: Any, q: Any) -> None:
 
 
 @jit
-def _up(
+def up_hard(
     wires: Any, items: Any, grad: Any, back: Any, values: Any, table: Any, count: Any, curve: Any, matrix: bool,
     stays: Any, gap: Any, push: Any, stay: Any, leave: Any, slope: Any, steps: Any,
 ) -> None:  # fmt: skip
@@ -109,14 +110,14 @@ def values_backward(
     for row in range(begin, end, group):
         load(keys, counts, row, end, wires, count, bad)
         positions(items)
-        _down(wires, items, table, count, stays, whole(table))
+        down_hard(wires, items, table, count, stays, whole(table))
         if ranks:
             positions(back)
             grad[:] = 0
             take(above, bad, row, end, values)
         else:
             take(above, bad, row, end, grad)
-        _up(
+        up_hard(
             wires,
             items,
             grad,
@@ -264,7 +265,7 @@ def matrix_backward(
     for top in range(begin, end, group):
         load(keys, counts, top, end, wires, count, bad)
         positions(items)
-        _down(wires, items, table, count, stays, whole(table))
+        down_hard(wires, items, table, count, stays, whole(table))
         _places(items, place)
         grad[:] = 0
         push[:] = 0
