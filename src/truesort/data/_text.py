@@ -1,4 +1,4 @@
-"""Text files from strangers: read line by line in bounded memory, and refused with file and line where they are not text.
+"""Text files from strangers: read line by line in bounded memory, refused with file and line if they are not text.
 
 A file may be a picture by mistake, hold one line of a gigabyte, or come from an old spreadsheet in another encoding;
 each of these is said in one sentence instead of a trace.

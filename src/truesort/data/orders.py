@@ -4,7 +4,6 @@ Every format becomes the same thing: lists of named entries with grades, a highe
 standing together. What is wrong in a file is gathered and reported with its lines, since a person mends a file once.
 """
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -173,8 +172,12 @@ class _Gather:
             raise DataError(
                 f"{self.source} holds no order: it needs lists of two items or more, or groups of unequal grades"
             )
-        columns = ([[entry[i] for entry in entries] for entries in self._lists] for i in range(3))
-        return Orders(self.source, *columns, graded=bool(self._groups), notes=self._notes())  # type: ignore[arg-type]
+        names, grades, lines = (
+            [[entry[0] for entry in entries] for entries in self._lists],
+            [[entry[1] for entry in entries] for entries in self._lists],
+            [[entry[2] for entry in entries] for entries in self._lists],
+        )
+        return Orders(self.source, names, grades, lines, bool(self._groups), self._notes())
 
     def _notes(self) -> list[str]:
         if not self._useless:
