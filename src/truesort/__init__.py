@@ -11,7 +11,7 @@ from . import losses, metrics, nn
 from .functional import median, permutation, quantile, rank, reorder, sort, topk
 from .ops import Method, Network, NeuralSort, Permutahedron, Sinkhorn, SoftSort, backend
 
-_LAZY = {"load": "engine"}
+_LAZY = {"Recipe": "teaching", "load": "teaching", "teach": "teaching"}
 """What pulls in more than torch and numpy is imported when it is first asked for."""
 
 __all__ = [

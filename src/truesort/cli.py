@@ -213,6 +213,39 @@ def _print_accuracies(sets: dict[str, dict[str, float]], title: str) -> None:
     print("* any order of items of equal value counts as right")
 
 
+def _teach(arguments: list[str]) -> None:
+    """Teach a model to sort your own things: truesort teach photos orders.csv -o photos.truesort"""
+    import tyro
+
+    from truesort.teaching import Recipe
+    from truesort.teaching.commands import Teach, run_teach
+
+    def ask(what: Teach, recipe: Recipe = Recipe()) -> None:  # noqa: B008
+        run_teach(what, recipe)
+
+    marks = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+    tyro.cli(ask, args=arguments, prog="truesort teach", description=_teach.__doc__, config=marks)
+
+
+def _sort(arguments: list[str]) -> None:
+    """Sort things by a taught model: truesort sort photos.truesort more-photos --sheet sheet.png"""
+    import tyro
+
+    from truesort.teaching.commands import Sort, run_sort
+
+    marks = (tyro.conf.FlagCreatePairsOff,)
+    run_sort(tyro.cli(Sort, args=arguments, prog="truesort sort", description=_sort.__doc__, config=marks))
+
+
+def _check(arguments: list[str]) -> None:
+    """Measure a taught model on new orders: truesort check photos.truesort photos new-orders.csv"""
+    import tyro
+
+    from truesort.teaching.commands import Check, run_check
+
+    run_check(tyro.cli(Check, args=arguments, prog="truesort check", description=_check.__doc__))
+
+
 def _models(arguments: list[str]) -> None:
     """The paper's scorers: parameters and multiply-adds of one sequence, beside the paper's figures"""
     import tyro
@@ -305,6 +338,9 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "demo": _demo,
     "train": _train,
     "eval": _eval,
+    "teach": _teach,
+    "sort": _sort,
+    "check": _check,
     "models": _models,
     "info": _info,
     "bench": _bench,

@@ -10,7 +10,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
+
+from tyro import conf
 
 from truesort.data import DataError
 from truesort.data.items import open_items
@@ -23,17 +25,21 @@ from truesort.teaching.model import Ranking, Taught, load
 from truesort.teaching.sheet import contact_sheet
 
 Row = tuple[int | None, str, float | None]
+ItemsPath = conf.Positional[Annotated[Path, conf.arg(metavar="ITEMS")]]
+OrdersPath = conf.Positional[Annotated[Path, conf.arg(metavar="ORDERS")]]
+ModelPath = conf.Positional[Annotated[Path, conf.arg(metavar="MODEL")]]
+Output = conf.arg(aliases=["-o"])
 
 
 @dataclass(frozen=True)
 class Teach:
     """What to learn from."""
 
-    items: Path
+    items: ItemsPath
     """Folder of pictures, table (.csv, .tsv, .parquet), matrix (.npy) or LETOR file."""
-    orders: Path
+    orders: OrdersPath
     """Right orders: CSV (lists, pairs, or group,item,grade), JSON lines, or LETOR."""
-    output: Path
+    output: Annotated[Path, Output]
     """File to write the model to."""
     name: str | None = None
     """Column of the table that holds the names; if not given, one called name, item, id or file, or the first."""
@@ -43,11 +49,11 @@ class Teach:
 class Sort:
     """What to sort."""
 
-    model: Path
+    model: ModelPath
     """Model that `truesort teach` wrote."""
-    items: Path
+    items: ItemsPath
     """Folder of pictures, table, matrix or LETOR file."""
-    output: Path | None = None
+    output: Annotated[Path | None, Output] = None
     """File to write `position,item,score` to, CSV or .parquet; if not given, it is printed."""
     sheet: Path | None = None
     """PNG to draw the pictures to, in order."""
@@ -63,11 +69,11 @@ class Sort:
 class Check:
     """What to measure on."""
 
-    model: Path
+    model: ModelPath
     """Model that `truesort teach` wrote."""
-    items: Path
+    items: ItemsPath
     """Folder of pictures, table, matrix or LETOR file."""
-    orders: Path
+    orders: OrdersPath
     """Right orders the model was not taught with."""
     name: str | None = None
     """Column of the table that holds the names."""

@@ -227,14 +227,13 @@ def _parse(cells: Cells, width: int | None) -> tuple[NDArray[np.float32], NDArra
             raw = np.pad(raw, ((0, 0), (0, width - raw.shape[1])))
         if raw.shape[1] != (width or 1):
             raise DataError(f"items have {raw.shape[1]} numbers, the model was taught with {width or 1}")
-        bad: NDArray[np.bool_] = np.isinf(raw).any(1)
-        return raw, bad
+        return raw, np.asarray(np.isinf(raw).any(1))
     if width is None:
         raw = _floats(cells)[:, None]
-        bad = np.asarray(~np.isfinite(raw[:, 0]))
-        for row in bad.nonzero()[0].tolist():
-            bad[row] = str(cells[row]).strip().lower() not in MISSING
-        return raw, bad
+        wrong: NDArray[np.bool_] = np.isnan(raw[:, 0]) | np.isinf(raw[:, 0])
+        for row in wrong.nonzero()[0].tolist():
+            wrong[row] = str(cells[row]).strip().lower() not in MISSING
+        return raw, wrong
     rows = [_floats(_split(str(cell))) for cell in cells]
     bad = np.asarray([len(row) != width or not np.isfinite(row).all() for row in rows])
     return np.stack(
