@@ -1,12 +1,12 @@
 """Differentiable sorting networks as a method, and the two operators behind it.
 
 One operator goes forward, one backward, whatever is asked of the network; both are registered with torch, so that
-`torch.compile`, `torch.export` and `torch.func.vmap` see a box with known shapes instead of Python, and a second
-derivative falls back on the reference by itself.
+`torch.compile` and `torch.export` see a box with known shapes instead of Python. A second derivative and the transforms
+of `torch.func` fall back on the reference by themselves.
 """
 
 from dataclasses import astuple, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,11 +66,85 @@ class Network(Method):
         return self._call("reorder", keys, payload, count, keys.shape[1])
 
     def _call(self, what: str, keys: Tensor, payload: Tensor | None, count: Tensor | None, outputs: int) -> Tensor:
-        settings = (what, *astuple(self), outputs)
-        if fused(keys.device.type) == "reference":
-            return _compute(reference, (keys, payload, count), settings)
-        result: Tensor = torch.ops.truesort.network(keys, payload, count, *settings)
-        return result
+        asked, inputs = Asked(what, self, outputs), (keys, payload, count)
+        if fused(keys.device.type) == "reference" or _transformed():
+            return _answer(reference, inputs, asked)
+        if _unwatched(keys):
+            direct: Tensor = _Direct.apply(*inputs, asked)  # type: ignore[no-untyped-call]
+            return direct
+        registered: Tensor = torch.ops.truesort.network(*inputs, *asked.flat())
+        return registered
+
+
+Inputs = tuple[Tensor, Tensor | None, Tensor | None]
+"""Keys, payload (of "reorder" alone) and count."""
+
+
+class Asked(NamedTuple):
+    """What is asked of which network: "sort", "rank", "permutation" or "reorder"; for how many first positions."""
+
+    what: str
+    net: Network
+    outputs: int
+
+    def flat(self) -> tuple[Any, ...]:
+        """As the operators take it, who know strings and numbers only."""
+        return self.what, *astuple(self.net), self.outputs
+
+
+def _asked(what: str, *rest: Any) -> Asked:
+    return Asked(what, Network(*rest[:-1]), rest[-1])
+
+
+def _answer(source: Any, inputs: Inputs, asked: Asked) -> Tensor:
+    """The answer of `source`, the reference or a fused backend."""
+    keys, payload, count = inputs
+    answer: Tensor
+    match asked.what:
+        case "reorder":
+            answer = source.reorder(keys, payload, count, asked.net)
+        case "rank":
+            answer = source.rank(keys, count, asked.net)
+        case _:
+            answer = getattr(source, asked.what)(keys, count, asked.net, asked.outputs)
+    return answer
+
+
+def _gradients(inputs: Inputs, grad: Tensor, asked: Asked) -> tuple[Tensor, Tensor | None]:
+    """Gradients with respect to keys and payload, by the fused backend."""
+    keys, payload, count = inputs
+    back = getattr(module_for(keys), f"{asked.what}_backward")
+    if payload is None:
+        return back(keys, count, grad, asked.net), None
+    gkeys, gpayload = back(keys, payload, count, grad, asked.net)
+    return gkeys, gpayload
+
+
+def _transformed() -> bool:
+    """Whether torch.func is at work, which composes plain torch as it likes but not the derivatives of operators."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _unwatched(keys: Tensor) -> bool:
+    """Whether nothing but autograd looks on, so that the operators' own cost, several small sorts, can be saved."""
+    return type(keys) is Tensor and not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack()
+
+
+class _Direct(torch.autograd.Function):
+    """The operators without their registration; a second derivative comes back to them."""
+
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, payload: Tensor | None, count: Tensor | None, asked: Asked) -> Tensor:
+        ctx.save_for_backward(keys, payload, count)
+        ctx.asked = asked
+        return _answer(module_for(keys), (keys, payload, count), asked)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():  # somebody wants to differentiate this as well
+            gkeys, gpayload = torch.ops.truesort.network_backward(*ctx.saved_tensors, grad, *ctx.asked.flat())
+            return gkeys, None if ctx.saved_tensors[1] is None else gpayload, None, None
+        return *_gradients(ctx.saved_tensors, grad, ctx.asked), None, None
 
 
 _SETTINGS = "str what, str layout, str swap, float steepness, float art, bool error_free, str backward, SymInt outputs"
@@ -78,40 +152,18 @@ _INPUTS = "Tensor keys, Tensor? payload, Tensor? count"
 torch.library.define("truesort::network", f"({_INPUTS}, {_SETTINGS}) -> Tensor")
 torch.library.define("truesort::network_backward", f"({_INPUTS}, Tensor grad, {_SETTINGS}) -> (Tensor, Tensor)")
 
-Inputs = tuple[Tensor, Tensor | None, Tensor | None]
-Settings = tuple[Any, ...]
-
-
-def _compute(source: Any, inputs: Inputs, settings: Settings) -> Tensor:
-    """Call the function of `source` (the reference or a backend) that the settings name."""
-    keys, payload, count = inputs
-    what, *fields, outputs = settings
-    net = Network(*fields)
-    result: Tensor
-    match what:
-        case "sort" | "permutation":
-            result = getattr(source, what)(keys, count, net, outputs)
-        case "reorder":
-            result = source.reorder(keys, payload, count, net)
-        case _:
-            result = source.rank(keys, count, net)
-    return result
-
 
 @torch.library.impl("truesort::network", "CompositeExplicitAutograd")
 def _forward(keys: Tensor, payload: Tensor | None, count: Tensor | None, *settings: Any) -> Tensor:
-    return _compute(module_for(keys), (keys, payload, count), settings)
+    return _answer(module_for(keys), (keys, payload, count), _asked(*settings))
 
 
 @torch.library.impl("truesort::network_backward", "CompositeExplicitAutograd")
 def _backward(
     keys: Tensor, payload: Tensor | None, count: Tensor | None, grad: Tensor, *settings: Any
 ) -> tuple[Tensor, Tensor]:
-    source, net = module_for(keys), Network(*settings[1:-1])
-    if payload is not None:
-        gkeys, gpayload = source.reorder_backward(keys, payload, count, grad, net)
-        return gkeys, gpayload
-    return getattr(source, f"{settings[0]}_backward")(keys, count, grad, net), keys.new_empty(0)
+    gkeys, gpayload = _gradients((keys, payload, count), grad, _asked(*settings))
+    return gkeys, keys.new_empty(0) if gpayload is None else gpayload
 
 
 def _shape(keys: Tensor, payload: Tensor | None, count: Tensor | None, *settings: Any) -> Tensor:
@@ -148,41 +200,14 @@ def _differentiate_twice(ctx: Any, *above: Tensor) -> tuple[Any, ...]:
     keys, payload, count, grad = saved
     leaves = [tensor.requires_grad_() for tensor in (keys, payload, grad) if tensor is not None]
     with torch.enable_grad():
-        result = _compute(reference, (keys, payload, count), ctx.settings)
+        result = _answer(reference, (keys, payload, count), _asked(*ctx.settings))
         once = torch.autograd.grad(result, leaves[:-1], grad, create_graph=True, materialize_grads=True)
         second = list(torch.autograd.grad(once, leaves, above[: len(once)], materialize_grads=True))
     gpayload = None if payload is None else second[1]
     return second[0], gpayload, None, second[-1], *[None] * len(ctx.settings)
 
 
-def _over_rows(operator: Any) -> Any:
-    """How an operator acts under vmap: the new axis is just more rows."""
-
-    def batched(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
-        size = info.batch_size
-
-        def fold(value: Any, dim: int | None) -> Any:
-            if not isinstance(value, Tensor):
-                return value
-            whole = value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
-            return whole.reshape(-1, *whole.shape[2:])
-
-        def unfold(result: Tensor) -> tuple[Tensor, int | None]:
-            absent = result.shape == (0,)  # the gradient of a payload that is not there
-            return (result, None) if absent else (result.reshape(size, -1, *result.shape[1:]), 0)
-
-        results = operator(*map(fold, args, in_dims))
-        if isinstance(results, Tensor):
-            return unfold(results)
-        unfolded, dims = zip(*map(unfold, results), strict=True)
-        return unfolded, dims
-
-    return batched
-
-
 torch.library.register_fake("truesort::network", _shape)
 torch.library.register_fake("truesort::network_backward", _backward_shape)
 torch.library.register_autograd("truesort::network", _differentiate, setup_context=_remember)
 torch.library.register_autograd("truesort::network_backward", _differentiate_twice, setup_context=_remember)
-torch.library.register_vmap("truesort::network", _over_rows(torch.ops.truesort.network))
-torch.library.register_vmap("truesort::network_backward", _over_rows(torch.ops.truesort.network_backward))
