@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from runs import TINY, assert_same_run
 from safetensors import safe_open
 from sklearn.datasets import load_digits
 
+from runs import TINY, assert_same_run
 from truesort import engine
 
 KILLS = 20

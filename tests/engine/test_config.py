@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from runs import TINY, tensors, timeless
 
+from runs import TINY, tensors, timeless
 from truesort import engine
 from truesort.engine import Config, RunError
 from truesort.engine.config import from_facts, settled, to_facts
@@ -90,7 +90,7 @@ WALKED = {
 def walk() -> Iterator[Any]:
     for kind, config in WALKED.items():
         for path in paths(config):
-            if not kind or (part := path.partition(".")[2]) and part not in {f.name for f in fields(Network)}:
+            if not kind or ((part := path.partition(".")[2]) and part not in {f.name for f in fields(Network)}):
                 yield pytest.param(BESIDE.get(path, config), path, id=f"{kind or 'network'}:{path}")
 
 

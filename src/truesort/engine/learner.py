@@ -12,11 +12,14 @@ from torch import Tensor, nn
 from truesort.data import Dataset, stream
 from truesort.engine import checkpoint
 from truesort.engine.checkpoint import put, under
-from truesort.engine.config import Config
+from truesort.engine.config import Config, Pairwise
 from truesort.engine.graph import Replayed
 from truesort.engine.objective import objective
 from truesort.engine.parallel import Team
+from truesort.ops import Permutahedron, Sinkhorn
 
+WAITING = (Sinkhorn, Permutahedron)
+"""Methods that ask the CPU whether they are done, which no graph can do."""
 LOOK_AWAY = 100
 """Most steps between two looks at the losses."""
 
@@ -48,7 +51,8 @@ class Learner:
         self._losses = torch.zeros(LOOK_AWAY, device=self.device)
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.unseen = 0
-        captured = self.device.type == "cuda" and team.size == 1
+        waits = isinstance(config.method, WAITING) and not isinstance(config.loss, Pairwise)
+        captured = self.device.type == "cuda" and team.size == 1 and not waits
         self._run = Replayed(self._one_step, self.draws) if captured else self._one_step
 
     def _adamw(self) -> torch.optim.AdamW:
