@@ -225,6 +225,8 @@ def sort(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Te
     if keys.numel() == 0:
         return keys.new_empty(len(keys), outputs)
     with _on(keys):
+        if registers.serves(keys, net) and not net.error_free:
+            return registers.sort(keys, count, net, outputs)
         rows = _rows(keys, count, net, outputs)
         done = rows.keys.gather(1, _order(rows)) if net.error_free else _soft(rows)[0]
         return done[:, :outputs].masked_fill(rows.bad, torch.nan)
@@ -235,6 +237,8 @@ def sort_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Networ
     if keys.numel() == 0 or grad.shape[1] == 0:
         return torch.zeros_like(keys, memory_format=torch.contiguous_format)
     with _on(keys):
+        if registers.serves(keys, net):
+            return registers.sort_backward(keys, count, grad, net)
         rows = _rows(keys, count, net, grad.shape[1])
         flow = torch.zeros_like(rows.keys)
         flow[:, : grad.shape[1]] = grad
@@ -269,7 +273,9 @@ def permutation(keys: Tensor, count: Tensor | None, net: "Network", outputs: int
     if keys.numel() == 0 or outputs == 0:
         return keys.new_empty(*keys.shape, outputs)
     with _on(keys):
-        if registers.serves(keys, net):
+        if net.error_free and keys.shape[1] <= registers.HARD_WIRES:
+            return registers.permutation_hard(keys, count, outputs)
+        if registers.serves(keys, net) and not net.error_free:
             return registers.permutation(keys, count, net, outputs)
         rows = _rows(keys, count, net, outputs)
         if net.error_free:

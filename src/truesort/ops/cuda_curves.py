@@ -63,18 +63,17 @@ def _scaled(size, steepness, art: tl.constexpr, swap: tl.constexpr):
     """|v| from |d|."""
     u = steepness * size
     if swap == "logistic_art":
-        u = u / _power(_floor(size), art)
+        u = u / _power(_floor(tl.minimum(size, 1e30)), art)
     return u
 
 
 @triton.jit
-def weights(gap, live, steepness, art: tl.constexpr, swap: tl.constexpr):
-    """(σ, τ): what a wire of the comparator keeps and what it takes from the other; (1, 0) where it is not live."""
+def small_side(gap, steepness, art: tl.constexpr, swap: tl.constexpr):
+    """min(σ, τ): ½ at a tie, 0 for an infinite gap."""
     size = tl.abs(gap)
-    endless = size == float("inf")
-    u = _scaled(tl.where(endless, 0.0, size), steepness, art, swap)
+    u = _scaled(size, steepness, art, swap)
     if swap == "optimal":
-        small = tl.where(u <= 0.25, 0.5 - u, 0.0625 / tl.maximum(u, 0.25))
+        small = tl.where(u <= 0.25, 0.5 - u, 0.0625 / u)
     elif swap == "reciprocal":
         small = 1.0 / (2.0 + u)
     elif swap == "cauchy":
@@ -86,10 +85,34 @@ def weights(gap, live, steepness, art: tl.constexpr, swap: tl.constexpr):
     else:
         away = tl.exp(-tl.minimum(u, 60.0))
         small = away / (1.0 + away)
-    small = tl.where(endless, 0.0, small)
+    return tl.where(size == float("inf"), 0.0, small)
+
+
+@triton.jit
+def weights(gap, live, steepness, art: tl.constexpr, swap: tl.constexpr):
+    """(σ, τ): what a wire of the comparator keeps and what it takes from the other; (1, 0) where it is not live."""
+    small = small_side(gap, steepness, art, swap)
     stay = tl.where(gap < 0, small, 1.0 - small)
     leave = tl.where(gap > 0, small, 1.0 - small)
     return tl.where(live, stay, 1.0), tl.where(live, leave, 0.0)
+
+
+@triton.jit
+def folded(gap, live, steepness, art: tl.constexpr, swap: tl.constexpr):
+    """Both weights in one number: the small side, with the sign of the gap; +0 where the comparator is not live."""
+    small = small_side(gap, steepness, art, swap)
+    return tl.where(live, tl.where(gap < 0, small * -1.0, small), 0.0)  # unary minus would lose −0
+
+
+@triton.jit
+def unfolded(fold):
+    """(σ, τ) from what `folded` made of them; −0 is (0, 1)."""
+    if fold.dtype == tl.float64:
+        swapped = fold.to(tl.int64, bitcast=True) < 0
+    else:
+        swapped = fold.to(tl.int32, bitcast=True) < 0
+    small = tl.abs(fold)
+    return tl.where(swapped, small, 1.0 - small), tl.where(swapped, 1.0 - small, small)
 
 
 @triton.jit

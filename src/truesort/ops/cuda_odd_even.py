@@ -12,7 +12,7 @@ through each stretch on the way back, its differences then kept in registers.
 import triton
 import triton.language as tl
 
-from .cuda_curves import gap_of, mix, slope, weights
+from .cuda_curves import folded, gap_of, mix, slope, unfolded
 
 
 @triton.jit
@@ -21,25 +21,57 @@ def _lane():
 
 
 @triton.jit
-def _load_quads(ptr, wire_stride, there, other, K: tl.constexpr):
-    """Four tensors [1, 32] of the wires at ptr + wire·wire_stride that are `there` or more."""
-    wire = 4 * (_lane() % K)
-    x0 = tl.load(ptr + wire * wire_stride, wire < there, other)
-    x1 = tl.load(ptr + (wire + 1) * wire_stride, wire + 1 < there, other)
-    x2 = tl.load(ptr + (wire + 2) * wire_stride, wire + 2 < there, other)
-    x3 = tl.load(ptr + (wire + 3) * wire_stride, wire + 3 < there, other)
-    return x0, x1, x2, x3
+def _read_quads(ptr, stride, there):
+    """Four tensors of numbers, `stride` apart."""
+    x0, x1 = tl.load(ptr, there, 0), tl.load(ptr + stride, there, 0)
+    return x0, x1, tl.load(ptr + 2 * stride, there, 0), tl.load(ptr + 3 * stride, there, 0)
 
 
 @triton.jit
-def _keys(keys, row, count, n, stride_row, stride_wire, COUNTED: tl.constexpr, K: tl.constexpr):
-    """A row's keys as four tensors, how many are real, and whether one of them is nan (then all are zero)."""
-    real = n
+def _store_quads(ptr, x0, x1, x2, x3, stride, there):
+    tl.store(ptr, x0, there)
+    tl.store(ptr + stride, x1, there)
+    tl.store(ptr + 2 * stride, x2, there)
+    tl.store(ptr + 3 * stride, x3, there)
+
+
+@triton.jit
+def _load_wires(ptr, stride, end, K: tl.constexpr):
+    """Four tensors of the wires at ptr + wire·stride; 0 from wire `end` on."""
+    wire = 4 * (_lane() % K)
+    x0, x1 = tl.load(ptr + wire * stride, wire < end, 0), tl.load(ptr + (wire + 1) * stride, wire + 1 < end, 0)
+    x2 = tl.load(ptr + (wire + 2) * stride, wire + 2 < end, 0)
+    return x0, x1, x2, tl.load(ptr + (wire + 3) * stride, wire + 3 < end, 0)
+
+
+@triton.jit
+def _anywhere(true, K: tl.constexpr):
+    """Whether it is true in one of a row's K lanes."""
+    lane = _lane()
+    count = true.to(tl.int32)
+    count += tl.gather(count, lane ^ 1, 1)
+    if K >= 4:
+        count += tl.gather(count, lane ^ 2, 1)
+    if K >= 8:
+        count += tl.gather(count, lane ^ 4, 1)
+    if K >= 16:
+        count += tl.gather(count, lane ^ 8, 1)
+    if K >= 32:
+        count += tl.gather(count, lane ^ 16, 1)
+    return count > 0
+
+
+@triton.jit
+def _load_keys(keys, row, there, count, n, stride_row, stride_wire, COUNTED: tl.constexpr, K: tl.constexpr):
+    """Keys as four tensors, how many are real, and whether one of their row is nan (then all are zero).
+
+    `row` is a number, or one for each lane if a warp has several rows.
+    """
+    real = tl.where(there, n, 0)
     if COUNTED:
-        real = tl.load(count + row).to(tl.int32)
-    x0, x1, x2, x3 = _load_quads(keys + row * stride_row, stride_wire, real, 0.0, K)
-    wrong = (x0 != x0) | (x1 != x1) | (x2 != x2) | (x3 != x3)
-    bad = tl.max(wrong.to(tl.int32)) > 0
+        real = tl.load(count + row + 0 * _lane(), there, 0).to(tl.int32)
+    x0, x1, x2, x3 = _load_wires(keys + row * stride_row, stride_wire, real, K)
+    bad = _anywhere((x0 != x0) | (x1 != x1) | (x2 != x2) | (x3 != x3), K)
     x0, x1 = tl.where(bad, 0.0, x0), tl.where(bad, 0.0, x1)
     x2, x3 = tl.where(bad, 0.0, x2), tl.where(bad, 0.0, x3)
     return x0, x1, x2, x3, real, bad
@@ -80,40 +112,45 @@ def _swap_odd(x0, x1, x2, x3, above, below, s2, t2, s3, t3, u3, v3):
 
 
 @triton.jit
-def _below_weights(s3, t3, K: tl.constexpr):
+def _below(fold3, K: tl.constexpr):
     """The weights of the comparator that ends on wire 4k."""
-    first = _lane() % K == 0
-    return tl.where(first, 1.0, _down(s3, K)), tl.where(first, 0.0, _down(t3, K))
+    return unfolded(tl.where(_lane() % K == 0, 0.0, _down(fold3, K)))
 
 
 @triton.jit
 def _key_pair(
     x0, x1, x2, x3, pair, real, steepness, SWAP: tl.constexpr, ART: tl.constexpr, K: tl.constexpr
 ):  # fmt: skip
-    """The keys through two layers; also their weights and gaps."""
+    """The keys through two soft layers; also the folded weights and the gaps of their comparators."""
     live0, live1, live2, live3 = _live(pair, real, K)
     d0, d1 = gap_of(x0, x1), gap_of(x2, x3)
-    s0, t0 = weights(d0, live0, steepness, ART, SWAP)
-    s1, t1 = weights(d1, live1, steepness, ART, SWAP)
+    f0, f1 = folded(d0, live0, steepness, ART, SWAP), folded(d1, live1, steepness, ART, SWAP)
+    s0, t0 = unfolded(f0)
+    s1, t1 = unfolded(f1)
     x0, x1 = mix(x0, x1, s0, t0), mix(x1, x0, s0, t0)
     x2, x3 = mix(x2, x3, s1, t1), mix(x3, x2, s1, t1)
     above, below = _up(x0, K), _down(x3, K)
     d2, d3 = gap_of(x1, x2), gap_of(x3, above)
-    s2, t2 = weights(d2, live2, steepness, ART, SWAP)
-    s3, t3 = weights(d3, live3, steepness, ART, SWAP)
-    u3, v3 = _below_weights(s3, t3, K)
+    f2, f3 = folded(d2, live2, steepness, ART, SWAP), folded(d3, live3, steepness, ART, SWAP)
+    s2, t2 = unfolded(f2)
+    s3, t3 = unfolded(f3)
+    u3, v3 = _below(f3, K)
     x1, x2 = mix(x1, x2, s2, t2), mix(x2, x1, s2, t2)
     x0, x3 = mix(x0, below, u3, v3), mix(x3, above, s3, t3)
-    return x0, x1, x2, x3, s0, t0, s1, t1, s2, t2, s3, t3, d0, d1, d2, d3
+    return x0, x1, x2, x3, f0, f1, f2, f3, d0, d1, d2, d3
 
 
 @triton.jit
-def _payload_pair(x0, x1, x2, x3, s0, t0, s1, t1, s2, t2, s3, t3, K: tl.constexpr):
+def _payload_pair(x0, x1, x2, x3, f0, f1, f2, f3, K: tl.constexpr):
     """The payload through two layers; also what differed in their comparators."""
+    s0, t0 = unfolded(f0)
+    s1, t1 = unfolded(f1)
+    s2, t2 = unfolded(f2)
+    s3, t3 = unfolded(f3)
     e0, e1 = x0 - x1, x2 - x3
     x0, x1, x2, x3 = _swap_quads(x0, x1, x2, x3, s0, t0, s1, t1)
     above, below = _up(x0, K), _down(x3, K)
-    u3, v3 = _below_weights(s3, t3, K)
+    u3, v3 = _below(f3, K)
     e2, e3 = x1 - x2, x3 - above
     x0, x1, x2, x3 = _swap_odd(x0, x1, x2, x3, above, below, s2, t2, s3, t3, u3, v3)
     return x0, x1, x2, x3, e0, e1, e2, e3
@@ -136,10 +173,14 @@ def _sum(x, K: tl.constexpr):
 
 
 @triton.jit
-def _gradient_pair(g0, g1, g2, g3, s0, t0, s1, t1, s2, t2, s3, t3, e0, e1, e2, e3, K: tl.constexpr):
+def _gradient_pair(g0, g1, g2, g3, f0, f1, f2, f3, e0, e1, e2, e3, K: tl.constexpr):
     """The gradient back through two layers, and the shares Σ (G_i − G_j)·e of their comparators."""
+    s0, t0 = unfolded(f0)
+    s1, t1 = unfolded(f1)
+    s2, t2 = unfolded(f2)
+    s3, t3 = unfolded(f3)
     above, below = _up(g0, K), _down(g3, K)
-    u3, v3 = _below_weights(s3, t3, K)
+    u3, v3 = _below(f3, K)
     share2, share3 = _sum((g1 - g2) * e2, K), _sum((g3 - above) * e3, K)
     g0, g1, g2, g3 = _swap_odd(g0, g1, g2, g3, above, below, s2, t2, s3, t3, u3, v3)
     share0, share1 = _sum((g0 - g1) * e0, K), _sum((g2 - g3) * e1, K)
@@ -157,14 +198,18 @@ def _turn(low, high, share, gap, live, steepness, SWAP: tl.constexpr, ART: tl.co
 
 @triton.jit
 def _keys_back_pair(
-    g0, g1, g2, g3, s0, t0, s1, t1, s2, t2, s3, t3, d0, d1, d2, d3, share0, share1, share2, share3,
+    g0, g1, g2, g3, f0, f1, f2, f3, d0, d1, d2, d3, share0, share1, share2, share3,
     pair, real, steepness, SWAP: tl.constexpr, ART: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the keys back through two layers."""
+    s0, t0 = unfolded(f0)
+    s1, t1 = unfolded(f1)
+    s2, t2 = unfolded(f2)
+    s3, t3 = unfolded(f3)
     live0, live1, live2, live3 = _live(pair, real, K)
     first = _lane() % K == 0
     above, below = _up(g0, K), _down(g3, K)
-    u3, v3 = _below_weights(s3, t3, K)
+    u3, v3 = _below(f3, K)
     turn2 = _turn(g1, g2, share2, d2, live2, steepness, SWAP, ART)
     turn3 = _turn(g3, above, share3, d3, live3, steepness, SWAP, ART)
     g0, g1, g2, g3 = _swap_odd(g0, g1, g2, g3, above, below, s2, t2, s3, t3, u3, v3)
@@ -208,165 +253,16 @@ def _identity(block, dtype, D: tl.constexpr, K: tl.constexpr):
 
 
 @triton.jit
-def permutation_soft(
-    keys, out, count, n, outputs, blocks, stride_row, stride_wire, steep, rest,
-    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
-):  # fmt: skip
-    """P (rows, n, outputs) of D·groups items of a row."""
-    task = tl.program_id(0)
-    row, block = (task // blocks).to(tl.int64), task % blocks
-    dtype = out.dtype.element_ty
-    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
-    x0, x1, x2, x3, real, bad = _keys(keys, row, count, n, stride_row, stride_wire, COUNTED, K)
-    a0, a1, a2, a3 = _identity(block, dtype, D, K)
-    for pair in range((real + 1) // 2):
-        x0, x1, x2, x3, s0, t0, s1, t1, s2, t2, s3, t3, _d0, _d1, _d2, _d3 = _key_pair(
-            x0, x1, x2, x3, pair, real, steepness, SWAP, ART, K
-        )
-        a0, a1, a2, a3, _e0, _e1, _e2, _e3 = _payload_pair(a0, a1, a2, a3, s0, t0, s1, t1, s2, t2, s3, t3, K)
-    result = tl.where(bad, float("nan"), _joined(a0, a1, a2, a3, D))
-    item, wire = _item_and_wire(block, D, K)
-    tl.store(out + (row * n + item) * outputs + wire, result, (item < n) & (wire < outputs))
-
-
-@triton.jit
-def _store_quads(ptr, x0, x1, x2, x3, stride, there):
-    tl.store(ptr, x0, there)
-    tl.store(ptr + stride, x1, there)
-    tl.store(ptr + 2 * stride, x2, there)
-    tl.store(ptr + 3 * stride, x3, there)
-
-
-@triton.jit
-def _read_quads(ptr, stride):
-    return tl.load(ptr), tl.load(ptr + stride), tl.load(ptr + 2 * stride), tl.load(ptr + 3 * stride)
-
-
-@triton.jit
-def permutation_soft_back(
-    keys, grad, gkeys, shares, gaps, scratch, count, n, outputs, rows, blocks, room,
-    stride_row, stride_wire, grad_row, grad_item, grad_wire, steep, rest,
-    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
-    PAIRS: tl.constexpr, WHOLE: tl.constexpr,
-):  # fmt: skip
-    """The gradient of the keys from that of P, if one program holds the WHOLE row; else the shares of its items.
-
-    `scratch` has `room` elements a program: weights and gaps [pairs, 12, K], then checkpoints [stretches, 4, D, 32].
-    """
-    dtype = scratch.dtype.element_ty
-    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
-    k = _lane() % K
-    own = tl.arange(0, D)[:, None] * 32 + _lane()
-    pairs = (n + 1) // 2
-    noted = scratch + tl.program_id(0).to(tl.int64) * room + k
-    marks = scratch + tl.program_id(0).to(tl.int64) * room + tl.cdiv(pairs, PAIRS) * PAIRS * 12 * K + own
-    for task in range(tl.program_id(0), rows * blocks, tl.num_programs(0)):
-        row, block = (task // blocks).to(tl.int64), task % blocks
-        item, wire = _item_and_wire(block, D, K)
-        x0, x1, x2, x3, real, bad = _keys(keys, row, count, n, stride_row, stride_wire, COUNTED, K)
-        a0, a1, a2, a3 = _identity(block, dtype, D, K)
-        stretches = tl.cdiv((real + 1) // 2, PAIRS)
-        for stretch in range(stretches):
-            _store_quads(marks + stretch * 4 * D * 32, a0, a1, a2, a3, D * 32, own >= 0)
-            for pair in range(stretch * PAIRS, stretch * PAIRS + PAIRS):
-                x0, x1, x2, x3, s0, t0, s1, t1, s2, t2, s3, t3, d0, d1, d2, d3 = _key_pair(
-                    x0, x1, x2, x3, pair, real, steepness, SWAP, ART, K
-                )
-                note = noted + pair * 12 * K
-                _store_quads(note, s0, s1, s2, s3, K, k >= 0)
-                _store_quads(note + 4 * K, t0, t1, t2, t3, K, k >= 0)
-                _store_quads(note + 8 * K, d0, d1, d2, d3, K, k >= 0)
-                if stretch + 1 < stretches:
-                    a0, a1, a2, a3, _e0, _e1, _e2, _e3 = _payload_pair(
-                        a0, a1, a2, a3, s0, t0, s1, t1, s2, t2, s3, t3, K
-                    )
-        tl.debug_barrier()
-        above = grad + row * grad_row + item * grad_item + wire * grad_wire
-        given = tl.load(above, (item < n) & (wire < outputs), 0.0)
-        g0, g1, g2, g3 = _parted(given, D)
-        zero = tl.zeros((1, 32), dtype)
-        h0, h1, h2, h3 = zero, zero, zero, zero
-        for back in range(stretches):
-            stretch = stretches - 1 - back
-            a0, a1, a2, a3 = _read_quads(marks + stretch * 4 * D * 32, D * 32)
-            kept = ()
-            for step in tl.static_range(PAIRS):
-                note = noted + (stretch * PAIRS + step) * 12 * K
-                s0, s1, s2, s3 = _read_quads(note, K)
-                t0, t1, t2, t3 = _read_quads(note + 4 * K, K)
-                a0, a1, a2, a3, e0, e1, e2, e3 = _payload_pair(a0, a1, a2, a3, s0, t0, s1, t1, s2, t2, s3, t3, K)
-                kept = kept + (e0, e1, e2, e3)
-            for step in tl.static_range(PAIRS):
-                pair = stretch * PAIRS + PAIRS - 1 - step
-                note = noted + pair * 12 * K
-                s0, s1, s2, s3 = _read_quads(note, K)
-                t0, t1, t2, t3 = _read_quads(note + 4 * K, K)
-                g0, g1, g2, g3, share0, share1, share2, share3 = _gradient_pair(
-                    g0, g1, g2, g3, s0, t0, s1, t1, s2, t2, s3, t3, kept[4 * (PAIRS - 1 - step)],
-                    kept[4 * (PAIRS - step) - 3], kept[4 * (PAIRS - step) - 2], kept[4 * (PAIRS - step) - 1], K,
-                )  # fmt: skip
-                d0, d1, d2, d3 = _read_quads(note + 8 * K, K)
-                if WHOLE:
-                    h0, h1, h2, h3 = _keys_back_pair(
-                        h0, h1, h2, h3, s0, t0, s1, t1, s2, t2, s3, t3, d0, d1, d2, d3,
-                        share0, share1, share2, share3, pair, real, steepness, SWAP, ART, K,
-                    )  # fmt: skip
-                else:
-                    there = (k >= 0) & (pair < pairs)
-                    to = shares + (((row * blocks + block) * pairs + pair) * 4) * K + k
-                    _store_quads(to, share0, share1, share2, share3, K, there)
-                    to = gaps + ((row * pairs + pair) * 4) * K + k
-                    _store_quads(to, d0, d1, d2, d3, K, there & (block == 0))
-        if WHOLE:
-            _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, real, bad, K)
-        tl.debug_barrier()
-
-
-@triton.jit
-def _store_keys(gkeys, keys, stride_wire, h0, h1, h2, h3, n, real, bad, K: tl.constexpr):
+def _store_keys(gkeys, keys, stride_wire, h0, h1, h2, h3, n, real, bad, there, K: tl.constexpr):
     """The gradient of a row's keys; none to infinities, nor in a row with a nan."""
-    x0, x1, x2, x3 = _load_quads(keys, stride_wire, real, 0.0, K)
-    _store_gradient(gkeys, x0, h0, 0, n, bad, K)
-    _store_gradient(gkeys, x1, h1, 1, n, bad, K)
-    _store_gradient(gkeys, x2, h2, 2, n, bad, K)
-    _store_gradient(gkeys, x3, h3, 3, n, bad, K)
+    x0, x1, x2, x3 = _load_wires(keys, stride_wire, real, K)
+    _store_gradient(gkeys, x0, h0, 0, n, bad, there, K)
+    _store_gradient(gkeys, x1, h1, 1, n, bad, there, K)
+    _store_gradient(gkeys, x2, h2, 2, n, bad, there, K)
+    _store_gradient(gkeys, x3, h3, 3, n, bad, there, K)
 
 
 @triton.jit
-def _store_gradient(gkeys, x, h, slot: tl.constexpr, n, bad, K: tl.constexpr):
+def _store_gradient(gkeys, x, h, slot: tl.constexpr, n, bad, there, K: tl.constexpr):
     wire = 4 * (_lane() % K) + slot
-    tl.store(gkeys + wire, tl.where(bad | (tl.abs(x) == float("inf")), 0.0, h), wire < n)
-
-
-@triton.jit
-def keys_back(
-    keys, gkeys, shares, gaps, count, n, blocks, stride_row, stride_wire, steep, rest,
-    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
-):  # fmt: skip
-    """The gradient of the keys from the shares that the programs of a row left."""
-    row = tl.program_id(0).to(tl.int64)
-    dtype = gaps.dtype.element_ty
-    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
-    k = _lane() % K
-    pairs = (n + 1) // 2
-    _x0, _x1, _x2, _x3, real, bad = _keys(keys, row, count, n, stride_row, stride_wire, COUNTED, K)
-    zero = tl.zeros((1, 32), dtype)
-    h0, h1, h2, h3 = zero, zero, zero, zero
-    last = (real + 1) // 2
-    for step in range(last):
-        pair = last - 1 - step
-        live0, live1, live2, live3 = _live(pair, real, K)
-        d0, d1, d2, d3 = _read_quads(gaps + (row * pairs + pair) * 4 * K + k, K)
-        share0, share1, share2, share3 = _read_quads(shares + (row * blocks * pairs + pair) * 4 * K + k, K)
-        for block in range(1, blocks):
-            more0, more1, more2, more3 = _read_quads(shares + ((row * blocks + block) * pairs + pair) * 4 * K + k, K)
-            share0, share1, share2, share3 = share0 + more0, share1 + more1, share2 + more2, share3 + more3
-        s0, t0 = weights(d0, live0, steepness, ART, SWAP)
-        s1, t1 = weights(d1, live1, steepness, ART, SWAP)
-        s2, t2 = weights(d2, live2, steepness, ART, SWAP)
-        s3, t3 = weights(d3, live3, steepness, ART, SWAP)
-        h0, h1, h2, h3 = _keys_back_pair(
-            h0, h1, h2, h3, s0, t0, s1, t1, s2, t2, s3, t3, d0, d1, d2, d3, share0, share1, share2, share3,
-            pair, real, steepness, SWAP, ART, K,
-        )  # fmt: skip
-    _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, real, bad, K)
+    tl.store(gkeys + wire, tl.where(bad | (tl.abs(x) == float("inf")), 0.0, h), there & (wire < n))

@@ -1,4 +1,4 @@
-"""The host side of the register kernels of cuda_odd_even.py: which inputs they serve, and how they are launched."""
+"""The host side of the register kernels for odd-even networks: which inputs they serve, and how they are launched."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -7,31 +7,36 @@ import torch
 import triton
 from torch import Tensor
 
-from . import cuda_odd_even as kernels
+from . import cuda_odd_even_hard as hard
+from . import cuda_odd_even_soft as soft
 
 if TYPE_CHECKING:
     from .network import Network
 
 WIRES = 128
 """The most wires a warp holds, four a lane."""
-COLUMNS_A_LANE = 4
-PAIRS = 4
+COLUMNS_A_LANE = 8
+PAIRS = 2
 """Layers between two checkpoints, in pairs of layers."""
-PROGRAMS_A_PROCESSOR = 16
+PROGRAMS_A_PROCESSOR = 10
+FEW = 1056
+"""Up to so many programs the kernels that do everything at once are faster: launches are what takes time."""
+HARD_WIRES = 1024
+"""The most wires of the counting kernel for hard permutations."""
 
 
 def serves(keys: Tensor, net: "Network") -> bool:
-    """Whether the register kernels compute this permutation."""
-    return net.layout == "odd_even" and not net.error_free and 2 <= keys.shape[1] <= WIRES
+    """Whether the register kernels run this network."""
+    return net.layout == "odd_even" and 2 <= keys.shape[1] <= WIRES
 
 
 @lru_cache(maxsize=256)
-def _shape(n: int) -> tuple[int, int, int]:
-    """(lanes along the wires, columns a lane carries, programs a row)."""
+def _shape(n: int) -> tuple[int, int, int, int]:
+    """(lanes along the wires, columns a lane carries, programs a row, elements of a row's notes)."""
     lanes = max(2, triton.next_power_of_2(triton.cdiv(n, 4)))
     groups = 32 // lanes
     columns = min(triton.next_power_of_2(triton.cdiv(n, groups)), COLUMNS_A_LANE)
-    return lanes, columns, triton.cdiv(n, columns * groups)
+    return lanes, columns, triton.cdiv(n, columns * groups), triton.cdiv(n, 2) * 4 * lanes
 
 
 @lru_cache(maxsize=8)
@@ -42,41 +47,148 @@ def _processors(device: torch.device) -> int:
 @lru_cache(maxsize=64)
 def _settings(net: "Network", counted: bool, lanes: int) -> tuple[tuple[float, float], dict[str, Any]]:
     steep = torch.tensor(net.steepness, dtype=torch.float32).item()
-    return (steep, net.steepness - steep), {"SWAP": net.swap, "ART": net.art, "COUNTED": counted, "K": lanes}
+    curve = (steep, net.steepness - steep)
+    return curve, {"SWAP": net.swap, "ART": net.art, "COUNTED": counted, "K": lanes, "num_warps": 1}
 
 
 def permutation(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Tensor:
-    """The first `outputs` columns of P."""
+    """The first `outputs` columns of the soft P."""
     rows, n = keys.shape
-    lanes, columns, blocks = _shape(n)
+    lanes, columns, blocks, size = _shape(n)
     curve, flags = _settings(net, count is not None, lanes)
-    out = keys.new_empty(rows, n, outputs)
-    kernels.permutation_soft[(rows * blocks,)](
-        keys, out, count, n, outputs, blocks, *keys.stride(), *curve, **flags, D=columns, num_warps=1
+    out, folds = keys.new_empty(rows, n, outputs), None
+    fused = rows * blocks <= FEW
+    if not fused:
+        folds = keys.new_empty(rows, size)
+        _trace_soft(keys, count, net, folds, None, None)
+    soft.permutation_soft[(rows * blocks,)](
+        keys, folds, out, count, n, outputs, blocks, *keys.stride(), *curve, **flags, D=columns, FUSED=fused
     )
     return out
 
 
+def _trace_soft(
+    keys: Tensor, count: Tensor | None, net: "Network", folds: Tensor | None, gaps: Tensor | None, values: Tensor | None
+) -> None:
+    rows, n = keys.shape
+    lanes = _shape(n)[0]
+    curve, flags = _settings(net, count is not None, lanes)
+    soft.trace_soft[(triton.cdiv(rows, 32 // lanes),)](
+        keys, folds, gaps, values, count, n, rows, 0 if values is None else values.shape[1], *keys.stride(), *curve,
+        **flags,
+    )  # fmt: skip
+
+
+def _trace_hard(
+    keys: Tensor, count: Tensor | None, net: "Network", places: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(folded weights, gaps, lower items, higher items) of all comparators."""
+    rows, n = keys.shape
+    lanes, _, _, size = _shape(n)
+    curve, flags = _settings(net, count is not None, lanes)
+    folds, gaps = keys.new_empty(rows, size), keys.new_empty(rows, size)
+    lows, highs = (torch.empty(rows, size, dtype=torch.int8, device=keys.device) for _ in range(2))
+    hard.trace_hard[(triton.cdiv(rows, 32 // lanes),)](
+        keys, folds, gaps, lows, highs, places, count, n, rows, *keys.stride(), *curve,
+        net.backward == "matrix", **flags,
+    )  # fmt: skip
+    return folds, gaps, lows, highs
+
+
+def _keys_back(
+    keys: Tensor, count: Tensor | None, net: "Network", folds: Tensor, gaps: Tensor, shares: Tensor | None,
+    grad: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    rows, n = keys.shape
+    lanes = _shape(n)[0]
+    curve, flags = _settings(net, count is not None, lanes)
+    gkeys = keys.new_empty(rows, n)
+    strides = (0, 0, 0) if grad is None else (grad.shape[1], *grad.stride())
+    soft.keys_back[(triton.cdiv(rows, 32 // lanes),)](
+        keys, grad, folds, gaps, shares, gkeys, count, n, rows, strides[0], *keys.stride(), *strides[1:], *curve, **flags
+    )
+    return gkeys
+
+
 def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
     """The gradient of the keys from that of P."""
+    if net.error_free:
+        return _permutation_hard_backward(keys, count, grad, net)
     rows, n = keys.shape
-    lanes, columns, blocks = _shape(n)
+    _, _, blocks, size = _shape(n)
+    if blocks == 1 and rows <= FEW:
+        gkeys = keys.new_empty(rows, n)
+        _back_soft(keys, count, grad, net, None, gkeys, None)
+        return gkeys
+    folds, gaps, shares = keys.new_empty(rows, size), keys.new_empty(rows, size), keys.new_empty(rows, blocks, size)
+    _trace_soft(keys, count, net, folds, gaps, None)
+    _back_soft(keys, count, grad, net, folds, None, shares)
+    return _keys_back(keys, count, net, folds, gaps, shares.sum(1) if blocks > 1 else shares)
+
+
+def _back_soft(
+    keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network",
+    folds: Tensor | None, gkeys: Tensor | None, shares: Tensor | None,
+) -> None:  # fmt: skip
+    rows, n = keys.shape
+    lanes, columns, blocks, size = _shape(n)
     curve, flags = _settings(net, count is not None, lanes)
-    pairs = triton.cdiv(n, 2)
-    stretches = triton.cdiv(pairs, PAIRS)
-    room = stretches * (PAIRS * 12 * lanes + 4 * columns * 32)
+    stretches = triton.cdiv(triton.cdiv(n, 2), PAIRS)
+    room = stretches * (128 * columns + PAIRS * 8 * lanes)
     programs = min(rows * blocks, PROGRAMS_A_PROCESSOR * _processors(keys.device))
-    gkeys, scratch = keys.new_empty(rows, n), keys.new_empty(programs * room)
-    shares = gaps = None
-    if blocks > 1:
-        shares = keys.new_empty(rows, blocks, pairs, 4, lanes)
-        gaps = keys.new_empty(rows, pairs, 4, lanes)
-    kernels.permutation_soft_back[(programs,)](
-        keys, grad, gkeys, shares, gaps, scratch, count, n, grad.shape[2], rows, blocks, room, *keys.stride(),
-        *grad.stride(), *curve, **flags, D=columns, PAIRS=PAIRS, WHOLE=blocks == 1, num_warps=1,
+    soft.permutation_soft_back[(programs,)](
+        keys, grad, folds, gkeys, shares, keys.new_empty(programs * room), count, n, grad.shape[2], rows, blocks, room,
+        *keys.stride(), *grad.stride(), *curve, **flags, D=columns, PAIRS=PAIRS, FUSED=folds is None,
     )  # fmt: skip
-    if blocks > 1:
-        kernels.keys_back[(rows,)](
-            keys, gkeys, shares, gaps, count, n, blocks, *keys.stride(), *curve, **flags, num_warps=1
+
+
+def _permutation_hard_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    rows, n = keys.shape
+    lanes, columns, blocks, size = _shape(n)
+    matrix = net.backward == "matrix"
+    places = torch.empty(rows, n, dtype=torch.int32, device=keys.device) if matrix else None
+    folds, gaps, lows, highs = _trace_hard(keys, count, net, places)
+    sizes = (n, grad.shape[2])
+    if matrix:
+        shares = torch.empty_like(gaps)
+        hard.matrix_shares[(triton.cdiv(gaps.numel(), 512),)](
+            grad, folds, lows, highs, places, shares, gaps.numel(), size, *sizes, *grad.stride(), TILE=512
         )
-    return gkeys
+    else:
+        shares = keys.new_empty(rows, blocks, size)
+        hard.permutation_hard_back[(rows * blocks,)](
+            grad, folds, lows, highs, shares, *sizes, blocks, *grad.stride(), K=lanes, D=columns, num_warps=1
+        )
+        shares = shares.sum(1) if blocks > 1 else shares
+    return _keys_back(keys, count, net, folds, gaps, shares)
+
+
+def permutation_hard(keys: Tensor, count: Tensor | None, outputs: int) -> Tensor:
+    """The first `outputs` columns of the hard P, whatever the network."""
+    rows, n = keys.shape
+    wide = triton.next_power_of_2(n)
+    items = min(wide, max(1, 2048 // wide))
+    blocks, out = triton.cdiv(n, items), keys.new_empty(rows, n, outputs)
+    hard.permutation_hard[(rows * blocks,)](
+        keys, out, count, n, outputs, blocks, *keys.stride(), count is not None, wide, items,
+        num_warps=max(1, min(4, wide * items // 512)),
+    )  # fmt: skip
+    return out
+
+
+def sort(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Tensor:
+    """The first `outputs` values of the soft network."""
+    values = keys.new_empty(len(keys), outputs)
+    _trace_soft(keys, count, net, None, None, values)
+    return values
+
+
+def sort_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    """The gradient of the keys from that of the sorted values."""
+    if net.error_free:
+        folds, gaps, _, _ = _trace_hard(keys, count, net, None)
+    else:
+        size = _shape(keys.shape[1])[3]
+        folds, gaps = keys.new_empty(len(keys), size), keys.new_empty(len(keys), size)
+        _trace_soft(keys, count, net, folds, gaps, None)
+    return _keys_back(keys, count, net, folds, gaps, None, grad)

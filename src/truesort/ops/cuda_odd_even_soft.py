@@ -1,0 +1,207 @@
+"""Triton kernels for soft odd-even networks, on the registers of cuda_odd_even.py.
+
+Few rows are served by one kernel each way (FUSED), because launches are what they wait for. For many, the keys run
+alone first, several rows a warp, and leave the folded weights of every comparator for all columns of P to read; the
+gradient's shares are summed over the columns and carried down the keys by a last kernel.
+"""
+
+import triton
+import triton.language as tl
+
+from .cuda_odd_even import (
+    _gradient_pair,
+    _identity,
+    _item_and_wire,
+    _joined,
+    _key_pair,
+    _keys_back_pair,
+    _lane,
+    _load_keys,
+    _load_wires,
+    _parted,
+    _payload_pair,
+    _read_quads,
+    _store_keys,
+    _store_quads,
+)
+
+
+@triton.jit
+def trace_soft(
+    keys, folds, gaps, values, count, n, rows, outputs, stride_row, stride_wire, steep, rest,
+    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """Folded weights and gaps (rows, pairs of layers, 4, K), or the sorted values, of 32 / K rows a warp."""
+    row = tl.program_id(0).to(tl.int64) * (32 // K) + _lane() // K
+    dtype = keys.dtype.element_ty
+    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
+    pairs, k = (n + 1) // 2, _lane() % K
+    there = row < rows
+    x0, x1, x2, x3, real, bad = _load_keys(keys, row, there, count, n, stride_row, stride_wire, COUNTED, K)
+    for pair in range(pairs):
+        x0, x1, x2, x3, f0, f1, f2, f3, d0, d1, d2, d3 = _key_pair(
+            x0, x1, x2, x3, pair, real, steepness, SWAP, ART, K
+        )
+        to = (row * pairs + pair) * 4 * K + k
+        if folds is not None:
+            _store_quads(folds + to, f0, f1, f2, f3, K, there)
+        if gaps is not None:
+            _store_quads(gaps + to, d0, d1, d2, d3, K, there)
+    if values is not None:
+        y0, y1, y2, y3 = _load_wires(keys + row * stride_row, stride_wire, tl.where(there, n, 0), K)
+        to = values + row * outputs
+        _store_value(to, x0, y0, 0, real, bad, there, outputs, K)
+        _store_value(to, x1, y1, 1, real, bad, there, outputs, K)
+        _store_value(to, x2, y2, 2, real, bad, there, outputs, K)
+        _store_value(to, x3, y3, 3, real, bad, there, outputs, K)
+
+
+@triton.jit
+def _store_value(ptr, x, padding, slot: tl.constexpr, real, bad, there, outputs, K: tl.constexpr):
+    wire = 4 * (_lane() % K) + slot
+    value = tl.where(bad, float("nan"), tl.where(wire < real, x, padding))
+    tl.store(ptr + wire, value, there & (wire < outputs))
+
+
+@triton.jit
+def permutation_soft(
+    keys, folds, out, count, n, outputs, blocks, stride_row, stride_wire, steep, rest,
+    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
+    FUSED: tl.constexpr,
+):  # fmt: skip
+    """P (rows, n, outputs) of D·groups items of a row, from folded weights or (FUSED) from the keys alone."""
+    task = tl.program_id(0)
+    row, block = (task // blocks).to(tl.int64), task % blocks
+    dtype = out.dtype.element_ty
+    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
+    pairs = (n + 1) // 2
+    x0, x1, x2, x3, real, bad = _load_keys(keys, row, _lane() >= 0, count, n, stride_row, stride_wire, COUNTED, K)
+    a0, a1, a2, a3 = _identity(block, dtype, D, K)
+    for pair in range(pairs):
+        if FUSED:
+            x0, x1, x2, x3, f0, f1, f2, f3, _d0, _d1, _d2, _d3 = _key_pair(
+                x0, x1, x2, x3, pair, real, steepness, SWAP, ART, K
+            )
+        else:
+            f0, f1, f2, f3 = _read_quads(folds + (row * pairs + pair) * 4 * K + _lane() % K, K, _lane() >= 0)
+        a0, a1, a2, a3, _e0, _e1, _e2, _e3 = _payload_pair(a0, a1, a2, a3, f0, f1, f2, f3, K)
+    nan = tl.where(bad, float("nan"), 0.0)
+    item, wire = _item_and_wire(block, D, K)
+    result = _joined(a0 + nan, a1 + nan, a2 + nan, a3 + nan, D)
+    tl.store(out + (row * n + item) * outputs + wire, result, (item < n) & (wire < outputs))
+
+
+@triton.jit
+def permutation_soft_back(
+    keys, grad, folds, gkeys, shares, scratch, count, n, outputs, rows, blocks, room,
+    stride_row, stride_wire, grad_row, grad_item, grad_wire, steep, rest,
+    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr, D: tl.constexpr,
+    PAIRS: tl.constexpr, FUSED: tl.constexpr,
+):  # fmt: skip
+    """The gradient of P back through the network: the shares of D·groups items, or (FUSED) the gradient of the keys.
+
+    A program has `room` elements of scratch: checkpoints [stretches, 4, D, 32], then, FUSED, weights and gaps
+    [pairs, 8, K], which otherwise come folded from trace_soft.
+    """
+    dtype = scratch.dtype.element_ty
+    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
+    k, own = _lane() % K, tl.arange(0, D)[:, None] * 32 + _lane()
+    always, pairs = _lane() >= 0, (n + 1) // 2
+    marks = scratch + tl.program_id(0).to(tl.int64) * room
+    notes = marks + tl.cdiv(pairs, PAIRS) * 128 * D + k
+    STEP: tl.constexpr = 8 * K if FUSED else 4 * K
+    for task in range(tl.program_id(0), rows * blocks, tl.num_programs(0)):
+        row, block = (task // blocks).to(tl.int64), task % blocks
+        if FUSED:
+            x0, x1, x2, x3, real, bad = _load_keys(keys, row, always, count, n, stride_row, stride_wire, COUNTED, K)
+        else:
+            notes = folds + row * pairs * 4 * K + k
+        a0, a1, a2, a3 = _identity(block, dtype, D, K)
+        stretches = tl.cdiv(pairs, PAIRS)
+        for stretch in range(stretches):
+            _store_quads(marks + stretch * 128 * D + own, a0, a1, a2, a3, D * 32, own >= 0)
+            for pair in range(stretch * PAIRS, stretch * PAIRS + PAIRS):
+                if FUSED:
+                    x0, x1, x2, x3, f0, f1, f2, f3, d0, d1, d2, d3 = _key_pair(
+                        x0, x1, x2, x3, pair, real, steepness, SWAP, ART, K
+                    )
+                    _store_quads(notes + pair * STEP, f0, f1, f2, f3, K, always)
+                    _store_quads(notes + pair * STEP + 4 * K, d0, d1, d2, d3, K, always)
+                    a0, a1, a2, a3, _e0, _e1, _e2, _e3 = _payload_pair(a0, a1, a2, a3, f0, f1, f2, f3, K)
+                elif stretch + 1 < stretches:
+                    f0, f1, f2, f3 = _read_quads(notes + pair * STEP, K, always)
+                    a0, a1, a2, a3, _e0, _e1, _e2, _e3 = _payload_pair(a0, a1, a2, a3, f0, f1, f2, f3, K)
+        tl.debug_barrier()
+        item, wire = _item_and_wire(block, D, K)
+        above = grad + row * grad_row + item * grad_item + wire * grad_wire
+        g0, g1, g2, g3 = _parted(tl.load(above, (item < n) & (wire < outputs), 0.0), D)
+        zero = tl.zeros((1, 32), dtype)
+        h0, h1, h2, h3 = zero, zero, zero, zero
+        for back in range(stretches):
+            stretch = stretches - 1 - back
+            a0, a1, a2, a3 = _read_quads(marks + stretch * 128 * D + own, D * 32, own >= 0)
+            kept = ()
+            for step in tl.static_range(PAIRS):
+                pair = stretch * PAIRS + step
+                f0, f1, f2, f3 = _read_quads(notes + pair * STEP, K, always & (pair < pairs))
+                a0, a1, a2, a3, e0, e1, e2, e3 = _payload_pair(a0, a1, a2, a3, f0, f1, f2, f3, K)
+                kept = kept + (e0, e1, e2, e3)
+            for step in tl.static_range(PAIRS):
+                pair = stretch * PAIRS + PAIRS - 1 - step
+                inside = always & (pair < pairs)
+                f0, f1, f2, f3 = _read_quads(notes + pair * STEP, K, inside)
+                g0, g1, g2, g3, share0, share1, share2, share3 = _gradient_pair(
+                    g0, g1, g2, g3, f0, f1, f2, f3, kept[4 * (PAIRS - 1 - step)],
+                    kept[4 * (PAIRS - step) - 3], kept[4 * (PAIRS - step) - 2], kept[4 * (PAIRS - step) - 1], K,
+                )  # fmt: skip
+                if FUSED:
+                    d0, d1, d2, d3 = _read_quads(notes + pair * STEP + 4 * K, K, inside)
+                    h0, h1, h2, h3 = _keys_back_pair(
+                        h0, h1, h2, h3, f0, f1, f2, f3, d0, d1, d2, d3,
+                        share0, share1, share2, share3, pair, real, steepness, SWAP, ART, K,
+                    )  # fmt: skip
+                else:
+                    to = shares + ((row * blocks + block) * pairs + pair) * 4 * K + k
+                    _store_quads(to, share0, share1, share2, share3, K, inside)
+        if FUSED:
+            _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, real, bad, always, K)
+        tl.debug_barrier()
+
+
+@triton.jit
+def keys_back(
+    keys, grad, folds, gaps, shares, gkeys, count, n, rows, outputs, stride_row, stride_wire, grad_row, grad_wire,
+    steep, rest, SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """The gradient of the keys of 32 / K rows from that of the sorted values, `grad`, or the comparators' shares."""
+    row = tl.program_id(0).to(tl.int64) * (32 // K) + _lane() // K
+    dtype = gaps.dtype.element_ty
+    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
+    pairs, there = (n + 1) // 2, row < rows
+    _x0, _x1, _x2, _x3, real, bad = _load_keys(keys, row, there, count, n, stride_row, stride_wire, COUNTED, K)
+    zero = tl.zeros((1, 32), dtype)
+    h0, h1, h2, h3 = zero, zero, zero, zero
+    if grad is not None:
+        h0, h1, h2, h3 = _load_wires(grad + row * grad_row, grad_wire, tl.where(there, outputs, 0), K)
+    from_here = (row * pairs + pairs - 1) * 4 * K + _lane() % K
+    f0, f1, f2, f3 = _read_quads(folds + from_here, K, there)
+    d0, d1, d2, d3 = _read_quads(gaps + from_here, K, there)
+    share0, share1, share2, share3 = zero, zero, zero, zero
+    if shares is not None:
+        share0, share1, share2, share3 = _read_quads(shares + from_here, K, there)
+    for step in range(pairs):
+        pair = pairs - 1 - step
+        before = from_here - (step + 1) * 4 * K
+        more = there & (pair > 0)
+        next_f0, next_f1, next_f2, next_f3 = _read_quads(folds + before, K, more)
+        next_d0, next_d1, next_d2, next_d3 = _read_quads(gaps + before, K, more)
+        next_share0, next_share1, next_share2, next_share3 = zero, zero, zero, zero
+        if shares is not None:
+            next_share0, next_share1, next_share2, next_share3 = _read_quads(shares + before, K, more)
+        h0, h1, h2, h3 = _keys_back_pair(
+            h0, h1, h2, h3, f0, f1, f2, f3, d0, d1, d2, d3, share0, share1, share2, share3,
+            pair, real, steepness, SWAP, ART, K,
+        )  # fmt: skip
+        f0, f1, f2, f3, d0, d1, d2, d3 = next_f0, next_f1, next_f2, next_f3, next_d0, next_d1, next_d2, next_d3
+        share0, share1, share2, share3 = next_share0, next_share1, next_share2, next_share3
+    _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, real, bad, there, K)
