@@ -34,6 +34,14 @@ class RunError(Exception):
     """A run cannot start or go on; the message says why and what to do, and nothing already written is damaged."""
 
 
+class InUse(RunError):
+    """Another process is at work in the folder."""
+
+
+class Diverged(RunError):
+    """The loss is no number any more; the same config would come to the same end again."""
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn an error of the file system into a sentence with the path, the reason and the way out."""
@@ -120,7 +128,7 @@ class RunFolder:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-            raise RunError(
+            raise InUse(
                 f"{self.path} is in use by another process (number {holder}); wait for it, or choose another --folder"
             ) from error
         with explained(self.path / "lock"):

@@ -26,7 +26,7 @@ from truesort.engine.learner import LOOK_AWAY, Learner
 from truesort.engine.machine import circumstances
 from truesort.engine.parallel import Team, choose_device, team
 from truesort.engine.progress import Quiet, Show
-from truesort.engine.record import Facts, RunError, RunFolder, read_json, write_json
+from truesort.engine.record import Diverged, Facts, RunError, RunFolder, read_json, write_json
 
 
 class Interrupted(RunError):
@@ -65,21 +65,21 @@ def train(
     most work a kill can cost.
     """
     place = choose_device(device) if dataset is None else dataset.device
+    run_folder = RunFolder(Path(folder))
     with ExitStack() as stack:
         crew = stack.enter_context(team(place, config.batch))
-        run_folder = RunFolder(Path(folder))
-        if crew.leads:
-            stack.enter_context(run_folder.held())
         dataset = dataset or data.open(config.task, data_folder, place)
         config = settled(config, dataset, place)
-        if crew.leads:
+        stack.enter_context(torch.random.fork_rng([place] if place.type == "cuda" else []))
+        torch.manual_seed(config.seed)
+        scorer = scorer or models.build(config.model, dataset.family, dataset.item_shape)
+        if crew.leads:  # nothing is written before here, so that a misspelt setting leaves no folder behind
+            stack.enter_context(run_folder.held())
             _claim(run_folder, config, resume)
         crew.wait()
         if run_folder.result.exists():
             return read_json(run_folder.result)
-        stack.enter_context(torch.random.fork_rng([place] if place.type == "cuda" else []))
-        run = _Run(config, run_folder, dataset, scorer, crew, compiled)
-        return run.finish(show or Quiet(), checkpoint_seconds)
+        return _Run(config, run_folder, dataset, scorer, crew, compiled).finish(show or Quiet(), checkpoint_seconds)
 
 
 def _claim(folder: RunFolder, config: Config, resume: bool) -> None:
@@ -102,14 +102,12 @@ class _Run:
         config: Config,
         folder: RunFolder,
         dataset: Dataset,
-        scorer: nn.Module | None,
+        scorer: nn.Module,
         team: Team,
         compiled: bool,
     ) -> None:
         assert config.length is not None, "the config is settled"
         self.config, self.folder, self.dataset, self.team = config, folder, dataset, team
-        torch.manual_seed(config.seed)
-        scorer = scorer or models.build(config.model, dataset.family, dataset.item_shape)
         self.learner = Learner(config, dataset, scorer, team, compiled)
         self.validation = dataset.fixed("validation", config.validation, config.length)
         self.progress = Progress()
@@ -163,7 +161,7 @@ class _Run:
     def _look(self, losses: list[float]) -> None:
         for step, loss in enumerate(losses, self.progress.step + 1):
             if not math.isfinite(loss):
-                raise RunError(
+                raise Diverged(
                     f"the loss became {loss} at step {step}; training has stopped, and the last checkpoint is intact. "
                     f"Try a lower --learning-rate than {self.config.learning_rate:g}, or --clip 1, in another --folder"
                 )
