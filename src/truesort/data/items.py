@@ -92,9 +92,7 @@ class Photos(Items):
             short = path.rpartition("/")[2]
             if short in wanted and short not in self._files:
                 if short in names:
-                    raise DataError(
-                        f"{self.source}: {short} is {names[short]} or {path}; write which"
-                    )
+                    raise DataError(f"{self.source}: {short} is {names[short]} or {path}; write which")
                 names[short] = path
         files: list[Path] = [self._files[path] for path in names.values()]
         return Block(self.source, range(len(names)), list(names), {ARRAY: files})

@@ -189,17 +189,21 @@ def list_loss(name: Loss) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 
 
 def _permutation(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Cross-entropy of the soft P, in which positions of equal grades are one, and the exact one's reordered ranks."""
-    P = functional.permutation(scores, SOFT, mask=mask)
+    """Cross-entropy of the soft P, and the squared distance of ranks, equals sharing theirs, in the exact order."""
+    soft = tied_cross_entropy(functional.permutation(scores, SOFT, mask=mask), grades, mask)
+    ranks = hard.average_ranks(grades, mask, scores.dtype).unsqueeze(-1) / 4
+    return soft + 0.1 * losses.reorder_loss(scores, ranks, grades, EXACT, mask=mask)
+
+
+def tied_cross_entropy(P: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
+    """Cross-entropy of P in which positions of equal grades are one place, so that an item is right anywhere in it."""
     order = hard.order(grades, mask)
     ordered = grades.gather(-1, order)
     same = (ordered.unsqueeze(-1) == ordered.unsqueeze(-2)).to(P.dtype)
     real = hard.real_positions(mask, grades)
     same = same * (real.unsqueeze(-1) & real.unsqueeze(-2))
     target = (grades.unsqueeze(-1) == ordered.unsqueeze(-2)).to(P.dtype)
-    soft = losses.permutation_loss(P @ same, target, mask=mask)
-    ranks = hard.average_ranks(grades, mask, P.dtype).unsqueeze(-1) / 4
-    return soft + 0.1 * losses.reorder_loss(scores, ranks, grades, EXACT, mask=mask)
+    return losses.permutation_loss(P @ same, target, mask=mask)
 
 
 def _pairwise(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ class Pictures:
             if cells.shape[1:] != self.shape:
                 raise DataError(f"this model was taught with pictures of shape {self.shape}, got {cells.shape[1:]}")
             return Encoded(block.names, torch.from_numpy(cells), block.unreadable)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        quiet = warnings.catch_warnings(action="ignore")  # Pillow warns of bombs and odd EXIF
+        with quiet, ThreadPoolExecutor(os.cpu_count()) as pool:
             read = list(pool.map(self._read, cells))
         good = [picture for picture in read if isinstance(picture, np.ndarray)]
         bad = [(name, result) for name, result in zip(block.names, read, strict=True) if isinstance(result, str)]
@@ -85,8 +86,7 @@ class Pictures:
 
         channels, height, width = self.shape
         try:
-            with warnings.catch_warnings(), Image.open(path) as image:
-                warnings.simplefilter("ignore")
+            with Image.open(path) as image:
                 _refuse_bomb(image.size)
                 image.draft(None, (4 * width, 4 * height))
                 upright = ImageOps.exif_transpose(image).convert("L" if channels == 1 else "RGB")
@@ -105,8 +105,7 @@ def _side_and_greyness(path: Any) -> tuple[int, bool] | None:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings(), Image.open(path) as image:
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), Image.open(path) as image:
             return max(image.size), image.mode in ("1", "L", "LA", "I", "I;16", "F")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
@@ -161,6 +160,8 @@ class Columns:
 
     def encode(self, block: Block) -> Encoded:
         """Rows as float32 (n, width)."""
+        if block.names and isinstance(next(iter(block.cells.values()))[0], Path):
+            raise DataError("this model was taught with a table; give it one, not pictures")
         missing = [column.name for column in self.columns if column.name not in block.cells]
         if block.names and missing:
             raise DataError(
@@ -202,8 +203,7 @@ def _fit_column(name: str, cells: Cells) -> Column | None:
 
 
 def _normalised(name: str, kind: str, raw: NDArray[np.float32]) -> Column | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a column of nothing but missing numbers
+    with warnings.catch_warnings(action="ignore"):  # numpy warns of a column of nothing but missing numbers
         mean, std = np.nan_to_num(np.nanmean(raw, 0, np.float64)), np.nan_to_num(np.nanstd(raw, 0, np.float64))
     std = np.where(std > 1e-12 * np.abs(mean), std, 1)
     return Column(name, kind, tuple(mean.tolist()), tuple(std.tolist()))
