@@ -1,6 +1,7 @@
 """Runs small enough for tests, and what two equal runs must have in common."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,23 @@ import torch
 
 from truesort import engine
 from truesort.engine.checkpoint import read_tensors
+from truesort.engine.progress import Quiet
 
 TINY = engine.Config(
     "digits1", length=3, steps=12, batch=6, validate_every=4, validation=20, test=30, schedule=engine.Cosine(warmup=3)
 )
+
+
+class StopAt(Quiet):
+    """Presses Ctrl-C after a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def steps(self, done: int, of: int, loss: float) -> None:
+        if done == self.step:
+            os.kill(os.getpid(), 2)
+
 
 TIMES = ("seconds", "processes", "commit")
 

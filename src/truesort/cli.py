@@ -133,6 +133,7 @@ def _train(arguments: list[str]) -> None:
 
     from truesort import engine
     from truesort.engine.events import Events
+    from truesort.engine.parallel import leads
     from truesort.engine.progress import show_on
 
     config, where = _parsed_run(arguments, tyro)
@@ -147,10 +148,10 @@ def _train(arguments: list[str]) -> None:
         compiled=where.compile,
         show=Events(show, folder / "events") if where.tensorboard else show,
     )
-    _print_accuracies(
-        {"validation": result["validation"], "test": result["test"]}, f"best of step {result['best_step']}"
-    )
-    print(f"in {folder}")
+    if leads():
+        title = f"best of step {result['best_step']}"
+        _print_accuracies({"validation": result["validation"], "test": result["test"]}, title)
+        print(f"in {folder}")
 
 
 def _parsed_run(arguments: list[str], tyro: Any) -> "tuple[Config, Where]":

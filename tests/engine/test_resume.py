@@ -10,21 +10,9 @@ import pytest
 import torch
 
 import runs
-from runs import TINY, assert_same_run
+from runs import TINY, StopAt, assert_same_run
 from truesort import engine
 from truesort.engine import learner
-from truesort.engine.progress import Quiet
-
-
-class StopAt(Quiet):
-    """Presses Ctrl-C after a step."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def steps(self, done: int, of: int, loss: float) -> None:
-        if done == self.step:
-            os.kill(os.getpid(), 2)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")

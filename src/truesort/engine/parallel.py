@@ -38,7 +38,8 @@ class Team:
         if self.size == 1 or not tensors:
             return
         flat = torch.cat([tensor.flatten() for tensor in tensors])
-        dist.all_reduce(flat)
+        with _meeting():
+            dist.all_reduce(flat)
         parts = torch.split(flat.div_(self.size), [tensor.numel() for tensor in tensors])
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
@@ -46,13 +47,29 @@ class Team:
     def total(self, tensor: Tensor) -> Tensor:
         """The sum over the processes."""
         if self.size > 1:
-            dist.all_reduce(tensor)
+            with _meeting():
+                dist.all_reduce(tensor)
         return tensor
 
     def wait(self) -> None:
         """Go on when all processes are here."""
         if self.size > 1:
-            dist.barrier()
+            with _meeting():
+                dist.barrier()
+
+
+@contextmanager
+def _meeting() -> Iterator[None]:
+    """Whoever waits for a process that has ended says so; why it ended, that process has said."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RunError("another process of this run has ended; what it said tells why") from error
+
+
+def leads() -> bool:
+    """Whether this is the process that speaks, of all that `torchrun` started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def choose_device(name: str) -> torch.device:

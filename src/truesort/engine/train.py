@@ -79,7 +79,8 @@ def train(
         crew.wait()
         if run_folder.result.exists():
             return read_json(run_folder.result)
-        return _Run(config, run_folder, dataset, scorer, crew, compiled).finish(show or Quiet(), checkpoint_seconds)
+        run = _Run(config, run_folder, dataset, scorer, crew, compiled)
+        return run.finish(show if show and crew.leads else Quiet(), checkpoint_seconds)
 
 
 def _claim(folder: RunFolder, config: Config, resume: bool) -> None:
