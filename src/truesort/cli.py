@@ -59,7 +59,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:<8} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items()]
+    lines = [f"  {name:<9} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
             "usage: truesort COMMAND [options]      truesort COMMAND --help for the options of one",
@@ -247,6 +247,36 @@ def _check(arguments: list[str]) -> None:
     run_check(tyro.cli(Check, args=arguments, prog="truesort check", description=_check.__doc__))
 
 
+def _reproduce(arguments: list[str]) -> None:
+    """Run a table of the paper: truesort reproduce fragments --rows error_free/transformer --seeds 42"""
+    import tyro
+
+    from truesort.paper.commands import Reproduce, run_reproduce
+
+    marks = (tyro.conf.FlagCreatePairsOff,)
+    asked = tyro.cli(Reproduce, args=arguments, prog="truesort reproduce", description=_reproduce.__doc__, config=marks)
+    run_reproduce(asked)
+
+
+def _report(arguments: list[str]) -> None:
+    """The paper's tables with our numbers beside its own: truesort report mnist4 --details"""
+    import tyro
+
+    from truesort.paper.commands import Report, run_report
+
+    marks = (tyro.conf.FlagCreatePairsOff,)
+    run_report(tyro.cli(Report, args=arguments, prog="truesort report", description=_report.__doc__, config=marks))
+
+
+def _figures(arguments: list[str]) -> None:
+    """Draw the figures of the paper, PNG and SVG: truesort figures swap-once --folder figures"""
+    import tyro
+
+    from truesort.paper.commands import Figures, run_figures
+
+    run_figures(tyro.cli(Figures, args=arguments, prog="truesort figures", description=_figures.__doc__))
+
+
 def _models(arguments: list[str]) -> None:
     """The paper's scorers: parameters and multiply-adds of one sequence, beside the paper's figures"""
     import tyro
@@ -342,6 +372,9 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "teach": _teach,
     "sort": _sort,
     "check": _check,
+    "reproduce": _reproduce,
+    "report": _report,
+    "figures": _figures,
     "models": _models,
     "info": _info,
     "bench": _bench,
