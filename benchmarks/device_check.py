@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from truesort.ops import cuda, reference
-from truesort.ops import cuda_registers as registers
+from truesort.ops.cuda import _registers as registers
 from truesort.ops.network import Network
 
 DEVICE = torch.device("cuda", 0)
@@ -28,7 +28,9 @@ SIZES = [(5, 100), (15, 100), (32, 100), (64, 100), (128, 100), (32, 10_000), (1
 NETS = [Network(error_free=False), Network(), Network(backward="matrix")]
 
 
-def case(what: str, n: int, rows: int, outputs: int, dtype: torch.dtype, special: str = "", masked: bool = False) -> Any:
+def case(
+    what: str, n: int, rows: int, outputs: int, dtype: torch.dtype, special: str = "", masked: bool = False
+) -> Any:
     """(keys, payload, count, gradient), drawn anew."""
     keys = torch.randn(rows, n, dtype=dtype, device=DEVICE)
     if special == "ties":
@@ -174,7 +176,9 @@ def tune() -> list[dict[str, Any]]:
         registers.COLUMNS_A_LANE, registers.PAIRS, registers.PROGRAMS_A_PROCESSOR = columns, pairs, programs
         registers._shape.cache_clear()
         for n, rows in ((32, 10_000), (128, 1000), (32, 100), (128, 100)):
-            results.append(measured("permutation", n, rows, NETS[0], f"columns {columns} pairs {pairs} a SM {programs}"))
+            results.append(
+                measured("permutation", n, rows, NETS[0], f"columns {columns} pairs {pairs} a SM {programs}")
+            )
     return results
 
 

@@ -1,7 +1,8 @@
 """What all tests share: the same random examples for everybody, one thread per worker, and clear reasons to skip.
 
 Workers of pytest-xdist already fill the cores, so each runs torch on one thread. Data sets are not part of the
-project: tests that read them look into the folder named by TRUESORT_DATA and say so when it is not there.
+project: tests that read them look into the folder named by TRUESORT_DATA and say so when it is not there. Where there
+is no GPU, Triton interprets its kernels; it must be told before it is first imported.
 """
 
 import os
@@ -12,6 +13,8 @@ import torch
 from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 settings.register_profile(
     "steady", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from variants import SOFT_NETWORKS, close
 
 import truesort as ts
+from variants import SOFT_NETWORKS, close
 
 SOFT = ts.Network(error_free=False)
 NETWORKS = [ts.Network(), ts.Network(backward="matrix"), SOFT, SOFT_NETWORKS[8], ts.Network("bitonic", "cauchy")]

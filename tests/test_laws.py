@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given, settings
-from promises import laws, table
 from torch import Tensor
-from variants import Problem, close, problems, short, variants
 
 import truesort as ts
+from promises import laws, table
+from variants import Problem, close, problems, short, variants
 
 LAWS_TESTED_HERE = {
     "exact", "builds P", "columns", "rows", "weighs", "reorders", "follows", "shifts", "mirrors", "hardens", "pads", "smooth",
@@ -25,7 +25,11 @@ def lanes(x: Tensor, dim: int) -> Tensor:
 
 def weights_for(result: Tensor) -> Tensor:
     """Fixed weights that turn a result into a number whose gradient can be compared."""
-    return torch.linspace(-1, 2, max(result.numel(), 1), dtype=torch.float64)[: result.numel()].reshape(result.shape).to(result)
+    return (
+        torch.linspace(-1, 2, max(result.numel(), 1), dtype=torch.float64)[: result.numel()]
+        .reshape(result.shape)
+        .to(result)
+    )
 
 
 def gradient(result: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -275,5 +279,3 @@ class TestEveryMethod:
         x = torch.tensor([0.5, -1.25, 3.0, 0.75], dtype=dtype)
         assert torch.equal(ts.rank(x, method), ts.rank(x.float(), method).to(dtype))
         assert torch.equal(ts.sort(x, method), ts.sort(x.float(), method).to(dtype))
-
-

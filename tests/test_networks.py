@@ -44,7 +44,9 @@ def test_sorts_random_zero_one_vectors(layout: str, n: int, seed: int) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_sorter_with_one_comparator_less_is_caught(layout: str) -> None:
     whole = network(layout, 6)
-    broken = SortingNetwork(6, whole.low[:-1], whole.high[:-1], whole.since[:-1], np.minimum(whole.start, whole.size - 1))
+    broken = SortingNetwork(
+        6, whole.low[:-1], whole.high[:-1], whole.since[:-1], np.minimum(whole.start, whole.size - 1)
+    )
     assert not (np.diff(run(broken, zero_one(6)), axis=1) >= 0).all()
 
 
@@ -68,7 +70,9 @@ def test_the_network_of_fewer_wires_is_inside(layout: str, n: int) -> None:
 
 
 def test_depth_and_size() -> None:
-    sizes = {layout: [(network(layout, n).depth, network(layout, n).size) for n in (0, 1, 2, 8, 16)] for layout in LAYOUTS}
+    sizes = {
+        layout: [(network(layout, n).depth, network(layout, n).size) for n in (0, 1, 2, 8, 16)] for layout in LAYOUTS
+    }
     assert sizes == {
         "odd_even": [(0, 0), (0, 0), (1, 1), (8, 28), (16, 120)],
         "bitonic": [(0, 0), (0, 0), (1, 1), (6, 24), (10, 80)],

@@ -56,7 +56,9 @@ class TestCurves:
         d = BOTH[BOTH.abs() <= 1e3].float()
         exact = sigma(swap, d.double(), steepness)
         torch.testing.assert_close(sigma(swap, d, steepness).double(), exact, rtol=2e-4, atol=0)
-        torch.testing.assert_close(slope(swap, d, steepness).double(), slope(swap, d.double(), steepness), rtol=2e-4, atol=0)
+        torch.testing.assert_close(
+            slope(swap, d, steepness).double(), slope(swap, d.double(), steepness), rtol=2e-4, atol=0
+        )
 
     def test_infinite_gaps_are_decided_and_flat(self, swap: str, steepness: float) -> None:
         d = torch.tensor([-torch.inf, torch.inf])
@@ -75,8 +77,18 @@ def test_values_are_those_of_the_published_formulas(swap: str, steepness: float)
 
 
 def test_optimal_is_the_papers_equation() -> None:
-    for d, expected in [(-1, 1 / 160), (-0.025, 0.25), (-0.01, 0.4), (0, 0.5), (0.02, 0.7), (0.025, 0.75), (1, 1 - 1 / 160)]:
-        assert sigma("optimal", torch.tensor([d], dtype=torch.float64), 10.0).item() == pytest.approx(expected, rel=1e-12)
+    for d, expected in [
+        (-1, 1 / 160),
+        (-0.025, 0.25),
+        (-0.01, 0.4),
+        (0, 0.5),
+        (0.02, 0.7),
+        (0.025, 0.75),
+        (1, 1 - 1 / 160),
+    ]:
+        assert sigma("optimal", torch.tensor([d], dtype=torch.float64), 10.0).item() == pytest.approx(
+            expected, rel=1e-12
+        )
 
 
 def test_art_has_a_bounded_slope_where_the_published_formula_explodes() -> None:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import hypothesis.strategies as st
 import pytest
 import torch
-from promises import promising
 from torch import Tensor
 
 import truesort as ts
+from promises import promising
 from truesort.networks import LAYOUTS
 from truesort.relaxations import CURVES
 
@@ -51,10 +51,16 @@ class Problem(NamedTuple):
 
 
 @st.composite
-def problems(draw: Any, dtypes: list[torch.dtype] = DTYPES, masked: bool | None = None, distinct: bool = False) -> Problem:
+def problems(
+    draw: Any, dtypes: list[torch.dtype] = DTYPES, masked: bool | None = None, distinct: bool = False
+) -> Problem:
     """Tensors of one to three dims whose values lie on a grid, so that ties are common and shifts are exact."""
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
-    n, before, after = draw(st.integers(0, 7)), draw(st.lists(st.integers(1, 3), max_size=1)), draw(st.lists(st.integers(1, 2), max_size=1))
+    n, before, after = (
+        draw(st.integers(0, 7)),
+        draw(st.lists(st.integers(1, 3), max_size=1)),
+        draw(st.lists(st.integers(1, 2), max_size=1)),
+    )
     shape, dim = [*before, n, *after], len(before)
     if distinct:
         x = (torch.rand(shape, generator=generator).argsort(dim) - n / 2) / 2

@@ -4,94 +4,21 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
+import backends
+from backends import MODES, Case, check_projection, compare, counts_of, keys_of, payload_of
 from truesort.networks import LAYOUTS
-from truesort.ops import Network, cpu, reference
+from truesort.ops import Network, Permutahedron, cpu, reference
 from truesort.relaxations import CURVES
 
 pytest.importorskip("numba", reason="the fused CPU backend needs Numba")
 
-WHAT = ("sort", "rank", "permutation", "reorder")
-TOLERANCE = {torch.float64: {"rtol": 1e-8, "atol": 1e-10}, torch.float32: {"rtol": 2e-4, "atol": 2e-5}}
-MODES = {
-    "soft": {"error_free": False},
-    "swap": {"error_free": True, "backward": "swap"},
-    "matrix": {"error_free": True, "backward": "matrix"},
-}
-
-
-def keys_of(n: int, rows: int = 5, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Rows with nothing special, with ties, with infinities and with a nan."""
-    keys = torch.randn(rows, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64).to(dtype)
-    if n > 1 and rows > 3:
-        keys[1] = keys[1].round()
-        keys[2, 0], keys[2, n // 2], keys[2, -1] = math.inf, -math.inf, math.inf
-        keys[3, n // 2] = math.nan
-    return keys
-
-
-def counts_of(n: int) -> Tensor:
-    return torch.tensor([n, n // 2, max(n - 1, 0), n, min(n, 2)])
-
-
-def call(source, what: str, keys: Tensor, payload: Tensor, count: Tensor | None, net: Network, outputs: int) -> Tensor:
-    match what:
-        case "rank":
-            return source.rank(keys, count, net)
-        case "reorder":
-            return source.reorder(keys, payload, count, net)
-        case _:
-            return getattr(source, what)(keys, count, net, outputs)
-
-
-def truth(what, keys, payload, count, net, outputs, grad: Callable[[Tensor], Tensor]):
-    """Result and gradients of keys and payload, by autograd of the reference in float64."""
-    keys, payload = (tensor.detach().double().clone().requires_grad_() for tensor in (keys, payload))
-    result = call(reference, what, keys, payload, count, net, outputs)
-    if not result.requires_grad:
-        return result, torch.zeros_like(keys), torch.zeros_like(payload)
-    above = grad(result).double()
-    return result.detach(), *torch.autograd.grad(result, (keys, payload), above, materialize_grads=True)
-
-
-def fused(what, keys, payload, count, net, outputs, grad: Callable[[Tensor], Tensor]):
-    result = call(cpu, what, keys, payload, count, net, outputs)
-    above = grad(result)
-    if what == "reorder":
-        return result, *cpu.reorder_backward(keys, payload, count, above, net)
-    return result, getattr(cpu, f"{what}_backward")(keys, count, above, net), torch.zeros_like(payload)
-
-
-def grad_like(result: Tensor) -> Tensor:
-    numbers = torch.randn(result.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    return numbers.to(result.dtype)
-
-
-def payload_of(keys: Tensor, columns: int = 3) -> Tensor:
-    shape = (*keys.shape, columns)
-    return torch.randn(shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64).to(keys.dtype)
-
-
-def check(net: Network, keys: Tensor, count: Tensor | None = None, columns: int = 3, what=WHAT, outputs=None) -> None:
-    payload = payload_of(keys, columns)
-    before = keys.clone(), payload.clone()
-    for name in what:
-        wanted = keys.shape[1] if outputs is None or name in ("rank", "reorder") else outputs
-        expected = truth(name, keys, payload, count, net, wanted, grad_like)
-        got = fused(name, keys, payload, count, net, wanted, grad_like)
-        for part, ours, theirs in zip(("result", "gradient of keys", "of payload"), got, expected, strict=True):
-            message = f"{name}, {part}: {net}, n = {keys.shape[1]}, outputs = {wanted}"
-            tolerance = TOLERANCE[keys.dtype] if part != "result" or not net.error_free else {"rtol": 0, "atol": 0}
-            torch.testing.assert_close(
-                ours.double(), theirs.double(), equal_nan=True, **tolerance, msg=lambda m, say=message: f"{say}\n{m}"
-            )
-    assert torch.equal(keys.nan_to_num(), before[0].nan_to_num()), "the keys were changed"
-    assert torch.equal(payload, before[1]), "the payload was changed"
+check = partial(backends.check, cpu)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -142,10 +69,8 @@ def test_strides(mode: str) -> None:
     for keys in (crooked, expanded, keys_of(2 * n)[:, ::2]):
         check(net, keys)
         wide = payload_of(keys, 4).transpose(1, 2).contiguous().transpose(1, 2)
-        got = fused("reorder", keys, wide, None, net, n, lambda r: torch.ones(()).to(r).expand(r.shape))
-        expected = truth("reorder", keys, wide, None, net, n, torch.ones_like)
-        for ours, theirs in zip(got, expected, strict=True):
-            torch.testing.assert_close(ours, theirs, equal_nan=True, **TOLERANCE[torch.float64])
+        expanded_ones = lambda result: torch.ones(()).to(result).expand(result.shape)  # noqa: E731
+        compare(cpu, Case("reorder", keys, wide, None, net, n), expanded_ones)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -198,10 +123,12 @@ def test_infinite_payload_stays_on_its_own_row_in_exact_swaps() -> None:
 def test_scratch_memory_is_written_before_it_is_read() -> None:
     """All fresh memory of this process holds the byte 0x5a, and results must not show it."""
     script = (
-        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from test_cpu import *\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); from backends import *\n"
+        "from truesort.ops import cpu\n"
         "for mode in MODES.values():\n"
-        "    check(Network(**mode), keys_of(9), counts_of(9))\n"
-        "    check(Network(**mode), keys_of(20), outputs=7)\n"
+        "    check(cpu, Network(**mode), keys_of(9), counts_of(9))\n"
+        "    check(cpu, Network(**mode), keys_of(20), outputs=7)\n"
+        "check_projection(cpu, Permutahedron(), keys_of(9), counts_of(9))\n"
     )
     environment = {**os.environ, "MALLOC_PERTURB_": str(0x5A ^ 0xFF)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
@@ -222,3 +149,14 @@ def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         monkeypatch.undo()
         cpu.available.cache_clear()
+
+
+@pytest.mark.parametrize("regularization", ["l2", "kl"])
+@pytest.mark.parametrize("strength", [0.02, 1.0, 50.0])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 40, 100])
+def test_projections(n: int, strength: float, regularization: str) -> None:
+    method = Permutahedron(strength, regularization)
+    check_projection(cpu, method, keys_of(n))
+    check_projection(cpu, method, keys_of(n), counts_of(n))
+    check_projection(cpu, method, keys_of(n, dtype=torch.float32))
+    check_projection(cpu, method, keys_of(2 * n)[:, ::2])

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from variants import ERROR_FREE, short
 
 import truesort as ts
 from truesort.networks import LAYOUTS, network
 from truesort.relaxations import sigma
+from variants import ERROR_FREE, short
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.float16: torch.int16, torch.bfloat16: torch.int16}

@@ -16,10 +16,8 @@ from truesort.engine.config import Config, Pairwise
 from truesort.engine.graph import Replayed
 from truesort.engine.objective import objective
 from truesort.engine.parallel import Team
-from truesort.ops import Permutahedron, Sinkhorn
+from truesort.ops import Sinkhorn
 
-WAITING = (Sinkhorn, Permutahedron)
-"""Methods that ask the CPU whether they are done, which no graph can do."""
 LOOK_AWAY = 100
 """Most steps between two looks at the losses."""
 
@@ -33,6 +31,11 @@ def score(scorer: Callable[[Tensor], Tensor], items: Tensor, dtype: torch.dtype)
     """float32 scores of normalised items."""
     with torch.autocast(items.device.type, dtype, enabled=dtype != torch.float32):
         return scorer(items).float()
+
+
+def _asks_the_cpu(config: Config) -> bool:
+    """Whether a step waits for an answer, here to whether it has converged, which no graph can do."""
+    return isinstance(config.method, Sinkhorn) and not isinstance(config.loss, Pairwise)
 
 
 class Learner:
@@ -51,8 +54,7 @@ class Learner:
         self._losses = torch.zeros(LOOK_AWAY, device=self.device)
         self._place = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.unseen = 0
-        waits = isinstance(config.method, WAITING) and not isinstance(config.loss, Pairwise)
-        captured = self.device.type == "cuda" and team.size == 1 and not waits
+        captured = self.device.type == "cuda" and team.size == 1 and not _asks_the_cpu(config)
         self._run = Replayed(self._one_step, self.draws) if captured else self._one_step
 
     def _adamw(self) -> torch.optim.AdamW:

@@ -12,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 CHOICES = ("auto", "reference", "cpu", "cuda")
@@ -80,3 +81,13 @@ def fused(device: str) -> str:
 def module_for(keys: Tensor) -> ModuleType:
     """The fused backend's module for these keys."""
     return import_module(f".{keys.device.type}", __package__)
+
+
+def transformed() -> bool:
+    """Whether torch.func is at work, which composes plain torch as it likes but not the derivatives of operators."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def unwatched(keys: Tensor) -> bool:
+    """Whether nothing but autograd looks on, so that the operators' own cost, several small sorts, can be saved."""
+    return type(keys) is Tensor and not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack()

@@ -44,6 +44,6 @@ def _fusable(x: Tensor, layer: nn.Conv2d) -> bool:
 def _ready() -> bool:
     if find_spec("triton") is None:
         return False
-    from . import cuda_images  # noqa: F401 - defines the operators
+    from .cuda import _images  # noqa: F401 - defines the operators
 
     return True

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..networks import LAYOUTS
 from ..relaxations import CURVES
 from . import reference
-from ._backend import fused, module_for
+from ._backend import fused, module_for, transformed, unwatched
 from ._method import Method, require_choice, require_positive
 
 BACKWARDS = ("swap", "matrix")
@@ -67,9 +67,9 @@ class Network(Method):
 
     def _call(self, what: str, keys: Tensor, payload: Tensor | None, count: Tensor | None, outputs: int) -> Tensor:
         asked, inputs = Asked(what, self, outputs), (keys, payload, count)
-        if fused(keys.device.type) == "reference" or _transformed():
+        if fused(keys.device.type) == "reference" or transformed():
             return _answer(reference, inputs, asked)
-        if _unwatched(keys):
+        if unwatched(keys):
             direct: Tensor = _Direct.apply(*inputs, asked)  # type: ignore[no-untyped-call]
             return direct
         registered: Tensor = torch.ops.truesort.network(*inputs, *asked.flat())
@@ -118,16 +118,6 @@ def _gradients(inputs: Inputs, grad: Tensor, asked: Asked) -> tuple[Tensor, Tens
         return back(keys, count, grad, asked.net), None
     gkeys, gpayload = back(keys, payload, count, grad, asked.net)
     return gkeys, gpayload
-
-
-def _transformed() -> bool:
-    """Whether torch.func is at work, which composes plain torch as it likes but not the derivatives of operators."""
-    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
-
-
-def _unwatched(keys: Tensor) -> bool:
-    """Whether nothing but autograd looks on, so that the operators' own cost, several small sorts, can be saved."""
-    return type(keys) is Tensor and not torch.compiler.is_compiling() and not torch._C._len_torch_dispatch_stack()
 
 
 class _Direct(torch.autograd.Function):

@@ -7,12 +7,13 @@ replace the n×n matrix: there is no P, little memory, and below some positive s
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ._backend import fused, module_for, transformed, unwatched
 from ._method import (
     Method,
     centred,
@@ -53,6 +54,19 @@ class Permutahedron(Method):
 
     def sort(self, keys: Tensor, count: Tensor | None, outputs: int) -> Tensor:
         """The first `outputs` values in ascending order, (rows, outputs)."""
+        if _fusible(keys):
+            values: Tensor = _Fused.apply(keys, count, self, False)  # type: ignore[no-untyped-call]
+            return values[:, :outputs]
+        return self._sort(keys, count)[:, :outputs]
+
+    def rank(self, keys: Tensor, count: Tensor | None) -> Tensor:
+        """The position of every item, from 0, (rows, n); those of n real items sum to 0 + … + (n−1)."""
+        if _fusible(keys):
+            ranks: Tensor = _Fused.apply(keys, count, self, True)  # type: ignore[no-untyped-call]
+            return ranks
+        return self._rank(keys, count)
+
+    def _sort(self, keys: Tensor, count: Tensor | None) -> Tensor:
         real = real_items(keys, count)
         ordered = keys.gather(-1, _order(keys, real))
         target = without_padding(ordered, real)
@@ -60,10 +74,9 @@ class Permutahedron(Method):
         fit = FITS[self.regularization]
         block = blocks(start, target, real, fit)
         values = start - fit.pool(start, block) + fit.pool(target, block)
-        return (values if real is None else torch.where(real, values, ordered))[:, :outputs]
+        return values if real is None else torch.where(real, values, ordered)
 
-    def rank(self, keys: Tensor, count: Tensor | None) -> Tensor:
-        """The position of every item, from 0, (rows, n); those of n real items sum to 0 + … + (n−1)."""
+    def _rank(self, keys: Tensor, count: Tensor | None) -> Tensor:
         real = real_items(keys, count)
         order = _order(keys, real)
         start = (centred(keys, real) / self.strength).gather(-1, order)
@@ -76,6 +89,32 @@ class Permutahedron(Method):
             block = blocks(start, positions.log1p(), real, fit)
             ranks = (start - fit.pool(start, block)).exp() * _sum(positions + 1, block) - 1
         return torch.zeros_like(ranks).scatter(-1, order, ranks)
+
+
+def _fusible(keys: Tensor) -> bool:
+    return not transformed() and unwatched(keys) and fused(keys.device.type) != "reference"
+
+
+class _Fused(torch.autograd.Function):
+    """Sorting, pooling and putting back in one pass over each row; a second derivative goes the long way."""
+
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, count: Tensor | None, method: Permutahedron, ranks: bool) -> Tensor:
+        settings = count, method.strength, method.regularization == "kl", ranks
+        result, *parts = module_for(keys).project(keys, *settings)
+        ctx.save_for_backward(keys, *parts, result)
+        ctx.method, ctx.settings = method, settings
+        answer: Tensor = result
+        return answer
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        keys, *saved = ctx.saved_tensors
+        count, *_, ranks = ctx.settings
+        if torch.is_grad_enabled():
+            result = (ctx.method._rank if ranks else ctx.method._sort)(keys, count)
+            return torch.autograd.grad(result, keys, grad, create_graph=True)[0], None, None, None
+        return module_for(keys).project_backward(keys, *ctx.settings, *saved, grad), None, None, None
 
 
 @torch.no_grad()

@@ -77,3 +77,23 @@ def reorder_backward(
     """The gradients of keys and payload."""
     result: tuple[Tensor, Tensor] = _backend().reorder_backward(keys, payload, count, grad, net)
     return result
+
+
+def project(
+    keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The permutahedron's soft ranks or values, (rows, n); item and block of each position, for `project_backward`.
+
+    `kl` projects in the sense of the Kullback–Leibler divergence instead of the Euclidean distance.
+    """
+    result: tuple[Tensor, Tensor, Tensor] = _backend().project(keys, count, strength, kl, ranks)
+    return result
+
+
+def project_backward(
+    keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool,
+    order: Tensor, block: Tensor, result: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient of the keys, given what `project` answered."""
+    gradient: Tensor = _backend().project_backward(keys, count, strength, kl, ranks, order, block, result, grad)
+    return gradient

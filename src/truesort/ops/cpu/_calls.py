@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks import network
-from . import _hard, _long, _order, _reorder, _soft
+from . import _hard, _isotonic, _long, _order, _reorder, _soft
 from ._columns import everywhere, reach
 from ._curves import CODES
 from ._threads import parts_for, split
@@ -57,9 +57,12 @@ class _Task(NamedTuple):
 
     def run_hard(self, function: Any, *arrays: Any) -> None:
         """Call the compiled function of the stable order on all rows."""
-        before = (self.keys, self.counts)
-        work = 8 * self.keys.size * max(self.keys.shape[1], 2).bit_length()
-        split(lambda begin, end: function(*before, begin, end, *arrays), len(self.keys), parts_for(work))
+        _run_rows(function, self.keys, self.counts, *arrays)
+
+
+def _run_rows(function: Any, keys: NDArray[Any], counts: NDArray[np.int64], *arrays: Any) -> None:
+    parts = min(parts_for(15 * keys.size), max(len(keys), 1))
+    split(lambda begin, end: function(keys, counts, begin, end, *arrays), len(keys), parts)
 
 
 def _array(tensor: Tensor) -> Any:
@@ -70,6 +73,11 @@ def _padded(row: NDArray[Any], size: int) -> NDArray[Any]:
     wires = np.zeros((size, 1), row.dtype)
     wires[: row.size, 0] = row
     return wires
+
+
+def _counts(count: Tensor | None) -> NDArray[np.int64]:
+    counts: NDArray[np.int64] = _EVERY_ROW if count is None else _array(count)
+    return counts
 
 
 @lru_cache(maxsize=256)
@@ -85,7 +93,7 @@ def _task(keys: Tensor, count: Tensor | None, net: "Network", outputs: int, colu
     size = max(len(table[0]), 1)
     parts = min(parts_for(rows * size * (8 + columns // 4)), max(rows, 1))
     side_by_side = min(64 // keys.element_size(), -(-rows // parts), _CACHED * (1 if columns else 4) // size)
-    counts = _EVERY_ROW if count is None else _array(count)
+    counts = _counts(count)
     curve = (CODES[net.swap], float(net.steepness), float(net.art))
     alone = columns == 0 and rows < torch.get_num_threads() and size > _long.WORTH * len(table[3])
     return _Task(_array(keys), counts, table, curve, max(side_by_side, 1), parts, alone)
@@ -205,11 +213,30 @@ def reorder_backward(
         arrays = (given, above, out.numpy(), out_payload.numpy())
         _task(keys, count, net, n, columns).run(_reorder.reorder_backward, *blocks, arrays=arrays)
         return out, out_payload
-    arrays = (np.where(np.isfinite(given), given, given.dtype.type(0)), above, out.numpy())
+    finite = (np.where(np.isfinite(given), given, given.dtype.type(0)), above, out.numpy())
     task = _task(keys, count, net, n, columns)
     task.run_hard(_order.reorder_back, above, out_payload.numpy())
     if net.backward == "matrix":
-        task.run(_hard.matrix_backward, arrays=arrays)
+        task.run(_hard.matrix_backward, arrays=finite)
     else:
-        task.run(_hard.reorder_backward, *blocks, arrays=arrays)
+        task.run(_hard.reorder_backward, *blocks, arrays=finite)
     return out, out_payload
+
+
+def project(
+    keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    order, block = keys.new_empty(2, *keys.shape, dtype=torch.int32)
+    settings = (strength, kl, ranks)
+    _run_rows(_isotonic.project, _array(keys), _counts(count), *settings, out.numpy(), order.numpy(), block.numpy())
+    return out, order, block
+
+
+def project_backward(
+    keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool, *saved: Tensor
+) -> Tensor:
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    arrays = (*map(_array, saved), out.numpy())
+    _run_rows(_isotonic.project_backward, _array(keys), _counts(count), strength, kl, ranks, *arrays)
+    return out

@@ -22,7 +22,7 @@ def everywhere(network: SortingNetwork) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=256)
 def reach(network: SortingNetwork, width: int) -> tuple[Any, Any]:
-    """As `everywhere`, of each block of `width` items, counting only comparators that an item of the block can reach."""
+    """As `everywhere`, of each block of `width` items, counting only comparators that its items can reach."""
     blocks = -(-network.n // width)
     first = np.zeros((blocks, network.depth), np.int32)
     last = np.zeros_like(first)

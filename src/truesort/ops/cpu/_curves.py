@@ -1,8 +1,8 @@
 """The curves of relaxations.py over arrays of gaps, for compiled code.
 
-All curves are even: with low = σ(−|d|) the small side, the two weights of a comparator are low and 1 − low, and which is
-which depends on the sign of the gap. So one expensive evaluation serves both, and the loops stay simple enough for the
-compiler to vectorise. An infinite gap (also that between wires which do not compare) has low = 0 exactly, slope 0.
+All curves are even: with low = σ(−|d|) the small side, the two weights of a comparator are low and 1 − low, and which
+is which depends on the sign of the gap. So one expensive evaluation serves both, and the loops stay simple enough for
+the compiler to vectorise. An infinite gap (also that between wires which do not compare) has low = 0 exactly, slope 0.
 """
 
 import math

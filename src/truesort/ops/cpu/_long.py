@@ -71,7 +71,7 @@ def _positions(like: NDArray[Any]) -> NDArray[Any]:
     return np.arange(len(like), dtype=like.dtype)[:, None]
 
 
-def sort(wires: Any, table: Table, count: Any, curve: Any, parts: int) -> NDArray[Any]:
+def sort(wires: NDArray[Any], table: Table, count: Any, curve: Any, parts: int) -> NDArray[Any]:
     """Soft values of one row, (n, 1)."""
     _soft_down(wires, wires[:0], table, count, curve, parts, False)
     return wires

@@ -5,66 +5,74 @@ from typing import Any
 import numpy as np
 
 from ._jit import entry, jit
+from ._simd import ordered_bits
 
-_RUN = 16
+_SHORT = 48
+"""Rows up to here are sorted by insertion, longer ones byte by byte."""
 
 
 @jit
-def _insertion(keys: Any, items: Any, begin: int, end: int) -> None:
-    for w in range(begin + 1, end):
-        key, item, at = keys[w], items[w], w
-        while at > begin and keys[at - 1] > key:
-            keys[at], items[at] = keys[at - 1], items[at - 1]
+def _insert(codes: Any, items: Any, size: int) -> None:
+    for w in range(1, size):
+        code, item, at = codes[w], items[w], w
+        while at > 0 and codes[at - 1] > code:
+            codes[at], items[at] = codes[at - 1], items[at - 1]
             at -= 1
-        keys[at], items[at] = key, item
+        codes[at], items[at] = code, item
 
 
 @jit
-def _merge(keys: Any, items: Any, begin: int, middle: int, end: int, to_keys: Any, to_items: Any) -> None:
-    a, b = begin, middle
-    for w in range(begin, end):
-        if b >= end or (a < middle and keys[a] <= keys[b]):
-            to_keys[w], to_items[w] = keys[a], items[a]
-            a += 1
-        else:
-            to_keys[w], to_items[w] = keys[b], items[b]
-            b += 1
-
-
-@jit
-def _order(row: Any, size: int, keys: Any, items: Any, spare_keys: Any, spare_items: Any) -> Any:
-    """The items of a row in stable order, those from `size` on in place, or none of them if one is nan."""
-    for w in range(row.size):
-        items[w] = w
+def _count_bytes(codes: Any, size: int, places: Any) -> None:
+    """Where each value of each byte begins in the order by that byte."""
+    places[:] = 0
     for w in range(size):
-        keys[w] = row[w]
+        code = codes[w]
+        for byte in range(places.shape[0]):
+            places[byte, np.intp((code >> np.uint64(8 * byte)) & np.uint64(255))] += 1
+    for byte in range(places.shape[0]):
+        total = 0
+        for value in range(256):
+            places[byte, value], total = total, total + places[byte, value]
+
+
+@jit
+def stable_order(row: Any, size: int, scratch: Any) -> Any:
+    """The items of a row in stable order, those from `size` on in place; none of them if one is nan."""
+    codes, items, next_codes, next_items, places = scratch
+    for w in range(row.size):
+        items[w] = next_items[w] = w
+    for w in range(size):
+        codes[w] = ordered_bits(row[w])
         if np.isnan(row[w]):
             return items[:0]
-    for begin in range(0, size, _RUN):
-        _insertion(keys, items, begin, min(begin + _RUN, size))
-    width = _RUN
-    while width < size:
-        for begin in range(0, size, 2 * width):
-            middle = min(begin + width, size)
-            _merge(keys, items, begin, middle, min(middle + width, size), spare_keys, spare_items)
-        spare_items[size:] = items[size:]
-        keys, items, spare_keys, spare_items = spare_keys, spare_items, keys, items
-        width *= 2
+    if size <= _SHORT:
+        _insert(codes, items, size)
+        return items
+    _count_bytes(codes, size, places)
+    for byte in range(places.shape[0]):
+        for w in range(size):
+            value = np.intp((codes[w] >> np.uint64(8 * byte)) & np.uint64(255))
+            to = places[byte, value]
+            places[byte, value] = to + 1
+            next_codes[to], next_items[to] = codes[w], items[w]
+        codes, items, next_codes, next_items = next_codes, next_items, codes, items
     return items
 
 
 @jit
-def _scratch(keys: Any) -> Any:
+def order_scratch(keys: Any) -> Any:
+    """What `stable_order` works in."""
     n = keys.shape[1]
-    return np.empty(n, keys.dtype), np.empty(n, np.int32), np.empty(n, keys.dtype), np.empty(n, np.int32)
+    codes, items = np.empty(n, np.uint64), np.empty(n, np.int32)
+    return codes, items, np.empty_like(codes), np.empty_like(items), np.empty((keys.itemsize, 256), np.int32)
 
 
 @entry
 def sort(keys: Any, counts: Any, begin: int, end: int, out: Any) -> None:
     """The first sorted values."""
-    a, b, c, d = _scratch(keys)
+    scratch = order_scratch(keys)
     for row in range(begin, end):
-        items = _order(keys[row], counts[row] if counts.size else keys.shape[1], a, b, c, d)
+        items = stable_order(keys[row], counts[row] if counts.size else keys.shape[1], scratch)
         for w in range(out.shape[1]):
             out[row, w] = keys[row, items[w]] if items.size else np.nan
 
@@ -72,9 +80,9 @@ def sort(keys: Any, counts: Any, begin: int, end: int, out: Any) -> None:
 @entry
 def rank(keys: Any, counts: Any, begin: int, end: int, out: Any) -> None:
     """The position of each item."""
-    a, b, c, d = _scratch(keys)
+    scratch = order_scratch(keys)
     for row in range(begin, end):
-        items = _order(keys[row], counts[row] if counts.size else keys.shape[1], a, b, c, d)
+        items = stable_order(keys[row], counts[row] if counts.size else keys.shape[1], scratch)
         if not items.size:
             out[row] = np.nan
         for w in range(items.size):
@@ -84,9 +92,9 @@ def rank(keys: Any, counts: Any, begin: int, end: int, out: Any) -> None:
 @entry
 def permutation(keys: Any, counts: Any, begin: int, end: int, out: Any) -> None:
     """The first columns of the permutation matrix."""
-    a, b, c, d = _scratch(keys)
+    scratch = order_scratch(keys)
     for row in range(begin, end):
-        items = _order(keys[row], counts[row] if counts.size else keys.shape[1], a, b, c, d)
+        items = stable_order(keys[row], counts[row] if counts.size else keys.shape[1], scratch)
         out[row] = 0 if items.size or not keys.shape[1] else np.nan
         for w in range(min(items.size, out.shape[2])):
             out[row, items[w], w] = 1
@@ -95,9 +103,9 @@ def permutation(keys: Any, counts: Any, begin: int, end: int, out: Any) -> None:
 @entry
 def reorder(keys: Any, counts: Any, begin: int, end: int, payload: Any, out: Any) -> None:
     """The payload in the order of its keys."""
-    a, b, c, d = _scratch(keys)
+    scratch = order_scratch(keys)
     for row in range(begin, end):
-        items = _order(keys[row], counts[row] if counts.size else keys.shape[1], a, b, c, d)
+        items = stable_order(keys[row], counts[row] if counts.size else keys.shape[1], scratch)
         if not items.size:
             out[row] = np.nan
         for w in range(items.size):
@@ -107,9 +115,9 @@ def reorder(keys: Any, counts: Any, begin: int, end: int, payload: Any, out: Any
 @entry
 def reorder_back(keys: Any, counts: Any, begin: int, end: int, above: Any, out: Any) -> None:
     """The gradient of the payload: that of the reordered one, brought back to where each item came from."""
-    a, b, c, d = _scratch(keys)
+    scratch = order_scratch(keys)
     for row in range(begin, end):
-        items = _order(keys[row], counts[row] if counts.size else keys.shape[1], a, b, c, d)
+        items = stable_order(keys[row], counts[row] if counts.size else keys.shape[1], scratch)
         if not items.size:
             out[row] = 0
         for w in range(items.size):

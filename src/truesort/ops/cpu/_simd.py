@@ -68,7 +68,7 @@ def _offsets(count: int) -> list[Any]:
     return [types.intp] * count
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def mix(typing: Any, state: Any, i: Any, j: Any, s: Any, t: Any, lanes: Any) -> Any:
     """State at i becomes s·a + t·b, at j t·a + s·b, where a and b were there."""
 
@@ -79,7 +79,7 @@ def mix(typing: Any, state: Any, i: Any, j: Any, s: Any, t: Any, lanes: Any) -> 
     return types.void(state, *_offsets(2), state.dtype, state.dtype, lanes), generate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def mix_and_keep(typing: Any, state: Any, kept: Any, i: Any, j: Any, k: Any, s: Any, t: Any, lanes: Any) -> Any:
     """As `mix`, and keep a − b at `kept[k:]`."""
 
@@ -93,7 +93,7 @@ def mix_and_keep(typing: Any, state: Any, kept: Any, i: Any, j: Any, k: Any, s: 
     return types.void(state, kept, *_offsets(3), state.dtype, state.dtype, lanes), generate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def unmix(typing: Any, grad: Any, kept: Any, i: Any, j: Any, k: Any, s: Any, t: Any, lanes: Any) -> Any:
     """Carry the gradient of a comparator's outputs to its inputs; returns Σ (grad_i − grad_j)·kept, that of σ."""
 
@@ -106,7 +106,7 @@ def unmix(typing: Any, grad: Any, kept: Any, i: Any, j: Any, k: Any, s: Any, t: 
     return grad.dtype(grad, kept, *_offsets(3), grad.dtype, grad.dtype, lanes), generate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def unmix_hard(typing: Any, grad: Any, payload: Any, i: Any, j: Any, p: Any, q: Any, s: Any, t: Any, lanes: Any) -> Any:
     """As `unmix`, where the wires carried whole rows p and q of the payload."""
 
@@ -119,7 +119,7 @@ def unmix_hard(typing: Any, grad: Any, payload: Any, i: Any, j: Any, p: Any, q: 
     return grad.dtype(grad, payload, *_offsets(4), grad.dtype, grad.dtype, lanes), generate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def exchange(typing: Any, state: Any, i: Any, j: Any, lanes: Any) -> Any:
     """The wires swap what they carry, bit by bit."""
 
@@ -133,7 +133,7 @@ def exchange(typing: Any, state: Any, i: Any, j: Any, lanes: Any) -> Any:
     return types.void(state, *_offsets(2), lanes), generate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def at(typing: Any, array: Any, index: Any) -> Any:
     """`array[index]` of a contiguous array, for an index known to be inside."""
 
@@ -142,3 +142,19 @@ def at(typing: Any, array: Any, index: Any) -> Any:
         return builder.load(builder.gep(data, [args[1]]))
 
     return array.dtype(array, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def ordered_bits(typing: Any, number: Any) -> Any:
+    """An unsigned integer that sorts as the number does, −0 with 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        size = signature.args[0].bitwidth
+        whole = ir.IntType(size)
+        plain = builder.fadd(args[0], ir.Constant(args[0].type, 0.0))
+        bits = builder.bitcast(plain, whole)
+        flip = builder.or_(builder.ashr(bits, whole(size - 1)), whole(1 << (size - 1)))
+        turned = builder.xor(bits, flip)
+        return turned if size == 64 else builder.zext(turned, ir.IntType(64))
+
+    return types.uint64(number), generate

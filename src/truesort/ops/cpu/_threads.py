@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 
 import torch
 
@@ -32,7 +33,7 @@ def split(job: Callable[[int, int], None], rows: int, parts: int) -> None:
         job(0, rows)
         return
     pool = _pool(os.getpid(), torch.get_num_threads())
-    waiting = [pool.submit(job, begin, end) for begin, end in zip(bounds[1:-1], bounds[2:], strict=True)]
+    waiting = [pool.submit(job, begin, end) for begin, end in pairwise(bounds[1:])]
     job(bounds[0], bounds[1])
     for future in waiting:
         future.result()

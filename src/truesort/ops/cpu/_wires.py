@@ -1,8 +1,9 @@
 """What a layer does to the keys, for a group of rows at once.
 
-Arrays are (wires, rows of the group) or (comparators of the layer, rows of the group): a network compares the same wires
-in every row, so neighbouring rows fill a vector register whatever the layout, and a single long row is just a group of
-one. Weights and slopes are functions of the gap between two keys, so the gap is all that is ever kept of a comparator.
+Arrays are (wires, rows of the group) or (comparators of the layer, rows of the group): a network compares the same
+wires in every row, so neighbouring rows fill a vector register whatever the layout, and a single long row is just a
+group of one. Weights and slopes are functions of the gap between two keys, so the gap is all that is ever kept of a
+comparator.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ def gaps(keys: Any, low: Any, high: Any, since: Any, count: Any, gap: Any) -> No
 
 @jit
 def mix(values: Any, low: Any, high: Any, stay: Any, leave: Any) -> None:
-    """Each wire keeps the part `stay` of its value and takes the part `leave` of the other's; all or nothing exactly."""
+    """Each wire keeps the part `stay` of its value and takes `leave` of the other's; all or nothing exactly."""
     for c in range(low.size):
         i, j = low[c], high[c]
         for r in range(values.shape[1]):
@@ -47,7 +48,7 @@ def differences(values: Any, low: Any, high: Any, out: Any) -> None:
 
 @jit
 def swap_hard(keys: Any, items: Any, low: Any, high: Any, since: Any, count: Any, stays: Any) -> None:
-    """Put the smaller key, of equal ones the earlier item, on the lower wire; `stays` says where it was there already."""
+    """Put the smaller key, of equal ones the earlier item, on the lower wire; `stays` says where it was there."""
     for c in range(low.size):
         i, j, born = low[c], high[c], since[c]
         for r in range(keys.shape[1]):

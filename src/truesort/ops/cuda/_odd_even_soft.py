@@ -1,4 +1,4 @@
-"""Triton kernels for soft odd-even networks, on the registers of cuda_odd_even.py.
+"""Triton kernels for soft odd-even networks, on the registers of _odd_even.py.
 
 Few rows are served by one kernel each way (FUSED), because launches are what they wait for. For many, the keys run
 alone first, several rows a warp, and leave the folded weights of every comparator for all columns of P to read; the
@@ -8,7 +8,7 @@ gradient's shares are summed over the columns and carried down the keys by a las
 import triton
 import triton.language as tl
 
-from .cuda_odd_even import (
+from ._odd_even import (
     _gradient_pair,
     _identity,
     _item_and_wire,
@@ -39,9 +39,7 @@ def trace_soft(
     there = row < rows
     x0, x1, x2, x3, real, bad = _load_keys(keys, row, there, count, n, stride_row, stride_wire, COUNTED, K)
     for pair in range(pairs):
-        x0, x1, x2, x3, f0, f1, f2, f3, d0, d1, d2, d3 = _key_pair(
-            x0, x1, x2, x3, pair, real, steepness, SWAP, ART, K
-        )
+        x0, x1, x2, x3, f0, f1, f2, f3, d0, d1, d2, d3 = _key_pair(x0, x1, x2, x3, pair, real, steepness, SWAP, ART, K)
         to = (row * pairs + pair) * 4 * K + k
         if folds is not None:
             _store_quads(folds + to, f0, f1, f2, f3, K, there)
@@ -143,12 +141,12 @@ def permutation_soft_back(
             kept = ()
             for step in tl.static_range(PAIRS):
                 pair = stretch * PAIRS + step
-                f0, f1, f2, f3 = _read_quads(notes + pair * STEP, K, always & (pair < pairs))
+                f0, f1, f2, f3 = _read_quads(notes + pair * STEP, K, _lane() * 0 + pair < pairs)
                 a0, a1, a2, a3, e0, e1, e2, e3 = _payload_pair(a0, a1, a2, a3, f0, f1, f2, f3, K)
-                kept = kept + (e0, e1, e2, e3)
+                kept = kept + (e0, e1, e2, e3)  # type: ignore[assignment]
             for step in tl.static_range(PAIRS):
                 pair = stretch * PAIRS + PAIRS - 1 - step
-                inside = always & (pair < pairs)
+                inside = _lane() * 0 + pair < pairs
                 f0, f1, f2, f3 = _read_quads(notes + pair * STEP, K, inside)
                 g0, g1, g2, g3, share0, share1, share2, share3 = _gradient_pair(
                     g0, g1, g2, g3, f0, f1, f2, f3, kept[4 * (PAIRS - 1 - step)],
@@ -164,7 +162,7 @@ def permutation_soft_back(
                     to = shares + ((row * blocks + block) * pairs + pair) * 4 * K + k
                     _store_quads(to, share0, share1, share2, share3, K, inside)
         if FUSED:
-            _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, real, bad, always, K)
+            _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, bad, always, K)
         tl.debug_barrier()
 
 
@@ -192,7 +190,7 @@ def keys_back(
     for step in range(pairs):
         pair = pairs - 1 - step
         before = from_here - (step + 1) * 4 * K
-        more = there & (pair > 0)
+        more = there & (_lane() * 0 + pair > 0)
         next_f0, next_f1, next_f2, next_f3 = _read_quads(folds + before, K, more)
         next_d0, next_d1, next_d2, next_d3 = _read_quads(gaps + before, K, more)
         next_share0, next_share1, next_share2, next_share3 = zero, zero, zero, zero
@@ -204,4 +202,4 @@ def keys_back(
         )  # fmt: skip
         f0, f1, f2, f3, d0, d1, d2, d3 = next_f0, next_f1, next_f2, next_f3, next_d0, next_d1, next_d2, next_d3
         share0, share1, share2, share3 = next_share0, next_share1, next_share2, next_share3
-    _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, real, bad, there, K)
+    _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, bad, there, K)

@@ -3,13 +3,13 @@
 One program serves a row (or a block of columns of a row) through all layers, with a barrier between two layers; for
 rows too large for that, the host launches the same kernels layer by layer over the whole device. Soft states that the
 backward pass needs are computed again from a checkpoint every few layers; hard ones are run backwards from one bit a
-comparator. The register kernels of cuda_odd_even.py are the fast lane beside this road.
+comparator. The register kernels of _odd_even.py are the fast lane beside this road.
 """
 
 import triton
 import triton.language as tl
 
-from .cuda_curves import gap_of, mix, slope, weights
+from ._curves import gap_of, mix, slope, weights
 
 
 @triton.jit
@@ -226,7 +226,7 @@ def shares_hard(
         end = tl.load(start + layer + 1)
         for at in range(tl.load(start + layer), end, TILE):
             number, inside, live, i, j = _comparators(at, end, low, high, since, count, row, TILE, COUNTED)
-            p, q, swap = _undo(items, swapped + row * size, number, live, i, j)
+            p, q, _swap = _undo(items, swapped + row * size, number, live, i, j)
             a, b = tl.load(keys + row * n + p, live, 0.0), tl.load(keys + row * n + q, live, 0.0)
             stay, leave = weights(gap_of(a, b), live, steepness, ART, SWAP)
             there = live[:, None] & (column < columns)

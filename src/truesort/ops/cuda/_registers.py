@@ -7,11 +7,11 @@ import torch
 import triton
 from torch import Tensor
 
-from . import cuda_odd_even_hard as hard
-from . import cuda_odd_even_soft as soft
+from . import _odd_even_hard as hard
+from . import _odd_even_soft as soft
 
 if TYPE_CHECKING:
-    from .network import Network
+    from ..network import Network
 
 WIRES = 128
 """The most wires a warp holds, four a lane."""
@@ -105,7 +105,20 @@ def _keys_back(
     gkeys = keys.new_empty(rows, n)
     strides = (0, 0, 0) if grad is None else (grad.shape[1], *grad.stride())
     soft.keys_back[(triton.cdiv(rows, 32 // lanes),)](
-        keys, grad, folds, gaps, shares, gkeys, count, n, rows, strides[0], *keys.stride(), *strides[1:], *curve, **flags
+        keys,
+        grad,
+        folds,
+        gaps,
+        shares,
+        gkeys,
+        count,
+        n,
+        rows,
+        strides[0],
+        *keys.stride(),
+        *strides[1:],
+        *curve,
+        **flags,
     )
     return gkeys
 
@@ -131,7 +144,7 @@ def _back_soft(
     folds: Tensor | None, gkeys: Tensor | None, shares: Tensor | None,
 ) -> None:  # fmt: skip
     rows, n = keys.shape
-    lanes, columns, blocks, size = _shape(n)
+    lanes, columns, blocks, _ = _shape(n)
     curve, flags = _settings(net, count is not None, lanes)
     stretches = triton.cdiv(triton.cdiv(n, 2), PAIRS)
     room = stretches * (128 * columns + PAIRS * 8 * lanes)

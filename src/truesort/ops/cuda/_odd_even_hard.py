@@ -1,4 +1,4 @@
-"""Triton kernels for odd-even networks whose forward pass is hard, on the registers of cuda_odd_even.py.
+"""Triton kernels for odd-even networks whose forward pass is hard, on the registers of _odd_even.py.
 
 Hard results come from counting how many keys are smaller, without a network; the network runs in the backward pass
 alone, where two known items meet at each comparator and no payload has to travel.
@@ -7,8 +7,8 @@ alone, where two known items meet at each comparator and no payload has to trave
 import triton
 import triton.language as tl
 
-from .cuda_curves import folded, gap_of, unfolded
-from .cuda_odd_even import (
+from ._curves import folded, gap_of, unfolded
+from ._odd_even import (
     _below,
     _down,
     _item_and_wire,
@@ -37,7 +37,10 @@ def permutation_hard(
     if COUNTED:
         real = tl.load(count + row).to(tl.int32)
     keys += row * stride_row
-    theirs, own = tl.load(keys + other * stride_wire, other < real, 0.0), tl.load(keys + item * stride_wire, item < real, 0.0)
+    theirs, own = (
+        tl.load(keys + other * stride_wire, other < real, 0.0),
+        tl.load(keys + item * stride_wire, item < real, 0.0),
+    )
     bad = tl.max((theirs != theirs).to(tl.int32)) > 0
     before = (other < real) & ((theirs < own) | ((theirs == own) & (other < item)))
     place = tl.where(item < real, tl.sum(before.to(tl.int32), 1, keep_dims=True), item)

@@ -130,7 +130,7 @@ def _pooled(like: Tensor, count: int, channels: int, height: int, width: int) ->
 
 
 def _programs(positions: int) -> int:
-    return max(1, min(PROGRAMS, triton.cdiv(positions, POSITIONS)))
+    return max(1, min(PROGRAMS, -(-positions // POSITIONS)))
 
 
 @torch.library.custom_op("truesort::convolve_pool", mutates_args=())
@@ -212,24 +212,24 @@ def _ready(grad: Tensor) -> Tensor:
     return grad.to(torch.bfloat16).contiguous(memory_format=torch.channels_last)
 
 
-def _keep_convolve_pool(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _keep_convolve_pool(ctx, inputs, output) -> None:
     x, weight, _ = inputs
     ctx.save_for_backward(x, output[1])
     ctx.side = weight.shape[-1]
 
 
-def _return_convolve_pool(ctx, grad, _):  # type: ignore[no-untyped-def]
+def _return_convolve_pool(ctx, grad, _):
     x, won = ctx.saved_tensors
     dw, db = torch.ops.truesort.convolve_pool_backward(x, _ready(grad), won, ctx.side)
     return None, dw, db
 
 
-def _keep_bias_pool(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _keep_bias_pool(ctx, inputs, output) -> None:
     ctx.save_for_backward(output[1])
     ctx.sides = inputs[0].shape[2:]
 
 
-def _return_bias_pool(ctx, grad, _):  # type: ignore[no-untyped-def]
+def _return_bias_pool(ctx, grad, _):
     (won,) = ctx.saved_tensors
     return torch.ops.truesort.bias_pool_backward(_ready(grad), won, *ctx.sides)
 

@@ -1,4 +1,4 @@
-"""The CUDA backend: what each public function launches. The kernels are in the files cuda_*.py beside this one.
+"""The CUDA backend: what each public function launches. The kernels are in the files beside this one.
 
 All functions are pure, wait for nothing, and may be captured in a CUDA graph once they have run before. A permutation
 is never treated apart: P is the identity carried back from the outputs, a rank is P times the positions, and the
@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..networks import network
+from ...networks import network
 
 try:
     import triton
 except ImportError as error:  # pragma: no cover
     raise ImportError("triton is not installed; it comes with torch on Linux, or: pip install triton") from error
 
-from . import cuda_registers as registers
-from . import cuda_wires as wires
+from . import _isotonic as isotonic
+from . import _registers as registers
+from . import _wires as wires
 
 if TYPE_CHECKING:
-    from .network import Network
+    from ..network import Network
 
 COLUMNS = 16
 """Columns a program of the memory kernels carries."""
@@ -61,9 +62,10 @@ class _Tables:
 @lru_cache(maxsize=64)
 def _tables(layout: str, n: int, outputs: int, device: torch.device) -> _Tables:
     net = network(layout, n, outputs)
-    arrays = (torch.from_numpy(array).to(device) for array in (net.low, net.high, net.since, net.start))
+    arrays = (net.low, net.high, net.since, net.start)
+    low, high, since, start = (torch.from_numpy(array).to(device) for array in arrays)
     widest = int((net.start[1:] - net.start[:-1]).max(initial=0))
-    return _Tables(*arrays, net.size, net.depth, widest)
+    return _Tables(low, high, since, start, net.size, net.depth, widest)
 
 
 def _on(tensor: Tensor) -> AbstractContextManager[Any]:
@@ -85,8 +87,7 @@ class _Rows:
 
     @property
     def curve(self) -> tuple[float, float]:
-        steep = torch.tensor(self.net.steepness, dtype=torch.float32).item()
-        return steep, self.net.steepness - steep
+        return _halves(self.net.steepness)
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def _mixed(rows: _Rows, gaps: Tensor, flow: Tensor, reverse: bool) -> Tensor:
 
 
 def _wide(flow: Tensor) -> int:
-    return min(COLUMNS, triton.next_power_of_2(flow.shape[2]))
+    return min(COLUMNS, 1 << (flow.shape[2] - 1).bit_length())
 
 
 def _shares_soft(rows: _Rows, gaps: Tensor, payload: Tensor, flow: Tensor) -> Tensor:
@@ -187,7 +188,7 @@ def _shares_soft(rows: _Rows, gaps: Tensor, payload: Tensor, flow: Tensor) -> Te
 
 def _shares_hard(rows: _Rows, traced: tuple[Tensor, Tensor], payload: Tensor, flow: Tensor) -> Tensor:
     """The same where the payload moved hard and the gradient goes back through soft weights."""
-    count, n, columns = flow.shape
+    count, columns = len(flow), flow.shape[2]
     wide = _wide(flow)
     blocks = triton.cdiv(columns, wide)
     shares = flow.new_empty(count, blocks, rows.tables.size)
@@ -352,3 +353,51 @@ def _identity(keys: Tensor, outputs: int) -> Tensor:
 def _positions(keys: Tensor) -> Tensor:
     positions = torch.arange(keys.shape[1], dtype=keys.dtype, device=keys.device)
     return positions.repeat(len(keys), 1)[..., None]
+
+
+def project(keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool) -> tuple[Tensor, ...]:
+    """The permutahedron's soft ranks or values, (rows, n); and order and blocks, for `project_backward`."""
+    rows, n = keys.shape
+    keys = keys.contiguous()
+    out = torch.empty_like(keys)
+    if not keys.numel():
+        return out, *keys.new_empty(3, rows, n, dtype=torch.int32)
+    with _on(keys):
+        real = None if count is None else torch.arange(n, device=keys.device) < count[:, None]
+        order = (keys if real is None else keys.masked_fill(~real, torch.inf)).argsort(dim=1, stable=True)
+        first, last = keys.new_empty(2, rows, n, dtype=torch.int32)
+        sums = keys.new_empty(rows, 2, n, dtype=torch.float64)
+        begins = keys.new_empty(rows, n + 1, dtype=torch.int32)
+        isotonic.project[(rows,)](
+            keys, order, count, out, first, last, sums, begins, n, n.bit_length(), *_halves(strength),
+            KL=kl, RANKS=ranks, COUNTED=count is not None, TILE=_positions_at_once(n), num_warps=1,
+        )  # fmt: skip
+    return out, order, first, last
+
+
+def project_backward(
+    keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool,
+    order: Tensor, first: Tensor, last: Tensor, result: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient of the keys, given what `project` answered."""
+    rows, n = keys.shape
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    if not keys.numel():
+        return out
+    with _on(keys):
+        totals = keys.new_empty(rows, 2, n + 1, dtype=torch.float64)
+        isotonic.project_back[(rows,)](
+            keys.contiguous(), order, first, last, result, grad.contiguous(), out, totals, n, *_halves(strength),
+            KL=kl, RANKS=ranks, TILE=_positions_at_once(n), num_warps=1 if n <= 256 else 4,
+        )  # fmt: skip
+    return out
+
+
+def _positions_at_once(n: int) -> int:
+    return min(1024, max(32, 1 << (n - 1).bit_length()))
+
+
+def _halves(number: float) -> tuple[float, float]:
+    """A float64 as the two float32 that kernels take."""
+    most = torch.tensor(number, dtype=torch.float32).item()
+    return most, number - most

@@ -12,7 +12,7 @@ through each stretch on the way back, its differences then kept in registers.
 import triton
 import triton.language as tl
 
-from .cuda_curves import folded, gap_of, mix, slope, unfolded
+from ._curves import folded, gap_of, mix, slope, unfolded
 
 
 @triton.jit
@@ -253,9 +253,9 @@ def _identity(block, dtype, D: tl.constexpr, K: tl.constexpr):
 
 
 @triton.jit
-def _store_keys(gkeys, keys, stride_wire, h0, h1, h2, h3, n, real, bad, there, K: tl.constexpr):
+def _store_keys(gkeys, keys, stride_wire, h0, h1, h2, h3, n, bad, there, K: tl.constexpr):
     """The gradient of a row's keys; none to infinities, nor in a row with a nan."""
-    x0, x1, x2, x3 = _load_wires(keys, stride_wire, real, K)
+    x0, x1, x2, x3 = _load_wires(keys, stride_wire, tl.where(there, n, 0), K)
     _store_gradient(gkeys, x0, h0, 0, n, bad, there, K)
     _store_gradient(gkeys, x1, h1, 1, n, bad, there, K)
     _store_gradient(gkeys, x2, h2, 2, n, bad, there, K)
