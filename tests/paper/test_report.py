@@ -1,6 +1,7 @@
 """A cell shows runs of one setting, says how they depart from the recipe, and shows a dash where nothing was run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_steps_to_the_papers_accuracy(make_record: MakeRecord) -> None:
     hard = ("fragments", "error_free/cnn", "cifar10_3x3")
     (line,) = render(TABLES["fragments"], [make_record(*hard)]).details
     assert line[report.DETAILS.index("steps to the paper's")] == "1,000"
+
+
+def test_precisions_are_told_apart(make_record: MakeRecord) -> None:
+    """They differ between machines, and so do not make another experiment, but no mean mixes them."""
+    one = make_record(*CELL)
+    other = replace(one, config=replace(one.config, precision="bfloat16"))
+    rendered = render(TABLES["fragments"], [one, other])
+    assert {line[-1] for line in rendered.details} == {"a machine, float32", "a machine, bfloat16"}
+    assert [line[2] for line in rendered.details] == ["1", "1"]
 
 
 def test_more_notes_than_letters() -> None:

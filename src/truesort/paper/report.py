@@ -112,7 +112,7 @@ def _detail(group: Group, table: Table, row: str, column: str) -> list[str]:
         shown("exact_match", "validation"),
         _steps_to_paper(group, table.published(row, column)),
         _speed(group),
-        ", ".join(dict.fromkeys(record.hardware for record in group.records)),
+        "; ".join(dict.fromkeys(f"{record.hardware}, {record.config.precision}" for record in group.records)),
     ]
 
 
