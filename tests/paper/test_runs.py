@@ -29,6 +29,13 @@ def test_first_seed_of_every_cell_first() -> None:
     ]  # fmt: skip
 
 
+def test_nothing_twice() -> None:
+    cell = {"rows": ("optimal/cnn",) * 2, "columns": ("mnist_2x2",)}
+    assert len(plan("fragments", **cell, seeds=(42, 84, 42))) == 2
+    same = plan("lambda", columns=("3",), seeds=(42,), changes=Changes(lambda_hard=0.5))
+    assert len(same) == 1
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
