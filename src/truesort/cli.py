@@ -316,12 +316,45 @@ def _info(arguments: list[str]) -> None:
 
 
 def _bench(arguments: list[str]) -> None:
+    """How fast it is: truesort bench ops, truesort bench train"""
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help"):
+        lines = [f"  {name:<9} {(bench.__doc__ or '').splitlines()[0]}" for name, bench in BENCHES.items()]
+        usage = "usage: truesort bench WHAT [options]      truesort bench WHAT --help for the options of one"
+        print("\n".join([usage, "", *lines]))
+        return
+    if name not in BENCHES:
+        raise ValueError(f"unknown benchmark {name!r}; choices: {', '.join(BENCHES)}")
+    BENCHES[name](rest)
+
+
+def _bench_ops(arguments: list[str]) -> None:
+    """Time and memory of every function, forward and backward, beside other packages where they are installed"""
+    import tyro
+
+    from truesort.engine import bench_ops, bench_report
+
+    marks = (tyro.conf.FlagCreatePairsOff,)
+    asked = tyro.cli(
+        bench_ops.OpsBench, args=arguments, prog="truesort bench ops", description=_bench_ops.__doc__, config=marks
+    )
+    facts = bench_ops.run(asked, lambda line: print(line, file=sys.stderr, flush=True))
+    for title, sheet in bench_report.sheets(facts, asked.targets).items():
+        table = _table(title, *sheet.columns, labels=sheet.labels)
+        for row in sheet.rows:
+            table.add_row(*row)
+        _print(table)
+    if asked.plot:
+        bench_report.draw(facts["results"], facts["hardware"], asked.plot)
+
+
+def _bench_train(arguments: list[str]) -> None:
     """Training steps per second, and the part of a step spent inside the scorer"""
     import tyro
 
     from truesort.engine.bench import Bench, rows
 
-    asked = tyro.cli(Bench, args=arguments, prog="truesort bench", description=_bench.__doc__)
+    asked = tyro.cli(Bench, args=arguments, prog="truesort bench train", description=_bench_train.__doc__)
     table = _table("", "task", "model", "n", "steps/s", "ms a step", "inside the scorer")
     for row in rows(asked):
         table.add_row(
@@ -333,6 +366,9 @@ def _bench(arguments: list[str]) -> None:
             f"{row.inside:.0%}",
         )
     _print(table)
+
+
+BENCHES = {"ops": _bench_ops, "train": _bench_train}
 
 
 def _demo(arguments: list[str]) -> None:
@@ -348,13 +384,13 @@ def _nothing() -> None:
     pass
 
 
-def _table(title: str, *columns: str) -> "Table":
+def _table(title: str, *columns: str, labels: int = 2) -> "Table":
     from rich import box
     from rich.table import Table
 
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number > 1 else "left", overflow="fold")
+        table.add_column(column, justify="right" if number >= labels else "left", overflow="fold")
     return table
 
 
