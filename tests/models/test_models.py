@@ -185,7 +185,10 @@ def test_configs_survive_json(name, family):
         (lambda: Transformer((1, 8, 8), Convolutions((4,)), width=10), "width must be a multiple of heads"),
         (lambda: Convolutions((4,), kernel=4), "kernel must be odd"),
         (lambda: Convolutions(()), "channels"),
+        (lambda: Transformer((1, 8, 8), Convolutions((4,)), layers=0), "layers must be between 1 and 100, got 0"),
+        (lambda: Convolutions((4,) * 101), "channels must be 1 to 100 positive numbers"),
         (lambda: MLP(0), "inputs"),
+        (lambda: MLP(3, (1,) * 101), "hidden must have at most 100 layers, got 101"),
     ],
 )
 def test_wrong_values_are_named_with_the_choices(call, words):

@@ -29,11 +29,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Facts]:
     """The tensors and the JSON of a file that `write_tensors` wrote."""
     try:
         with safe_open(path, framework="pt") as file:
-            facts = json.loads((file.metadata() or {})[NOTE])
+            facts = json.loads((file.metadata() or {}).get(NOTE, "null"))
+            if not isinstance(facts, dict):
+                raise ValueError("it has no description by truesort")
             return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118 - not a dict
     except FileNotFoundError:
         raise RunError(f"{path} does not exist") from None
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
+    except (SafetensorError, ValueError, RecursionError, OSError) as error:
         raise RunError(f"{path} is not a safetensors file of truesort, or is damaged: {error}") from error
 
 

@@ -1,5 +1,6 @@
 """A trained scorer given back for use, from one file of tensors and JSON: nothing in it can run code."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,23 +67,47 @@ def load(path: str | Path, *, scorer: nn.Module | None = None) -> TrainedScorer:
     path = Path(path)
     file = path / "model.safetensors" if path.is_dir() else path
     tensors, facts = read_tensors(file)
-    network = scorer or _build(file, facts)
+    mean, std, item_shape = _reading(file, facts)
+    network = scorer or _unfilled(file, facts, item_shape, tensors)
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
         raise RunError(f"{file} does not fit the scorer: {error}") from error
-    return TrainedScorer(network.eval(), float(facts["mean"]), float(facts["std"]), facts)
+    return TrainedScorer(network.eval(), mean, std, facts)
 
 
-def _build(file: Path, facts: Facts) -> nn.Module:
+def _reading(file: Path, facts: Facts) -> tuple[float, float, tuple[int, ...]]:
+    """How items are to be read: mean, deviation and shape."""
+    try:
+        mean, std = float(facts["mean"]), float(facts["std"])
+        shape = tuple(int(side) for side in facts["item_shape"])
+        sound = math.isfinite(mean) and 0 < std < math.inf and min(shape) > 0 and isinstance(facts["config"], dict)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{file} is not the scorer of a training run: {type(error).__name__} {error}") from error
+    if not sound:
+        raise RunError(f"{file} is not the scorer of a training run: mean {mean}, std {std}, items of shape {shape}")
+    return mean, std, shape
+
+
+def _unfilled(file: Path, facts: Facts, item_shape: tuple[int, ...], tensors: dict[str, Tensor]) -> nn.Module:
+    """The scorer that a file describes; takes memory only once the file's tensors are seen to fill it."""
     description: Any = facts.get("scorer")
     if description is None:
         raise RunError(f"{file} holds a scorer of your own; give it, freshly built: load(path, scorer=MyScorer())")
     try:
-        network: nn.Module = models.from_dict(description).build()
-    except (TypeError, ValueError, AttributeError) as error:
+        config = models.from_dict(description)
+        with torch.device("meta"):
+            network: nn.Module = config.build()
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise RunError(f"{file} describes a scorer this version cannot build: {error}") from error
-    return network
+    wanted = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    if wanted != {name: tensor.shape for name, tensor in tensors.items()} or _input_shape(config) != item_shape:
+        raise RunError(f"{file} does not hold the tensors of the scorer it describes")
+    return network.to_empty(device="cpu")
+
+
+def _input_shape(config: models.Config) -> tuple[int, ...]:
+    return (config.inputs,) if isinstance(config, models.MLP) else config.item_shape
 
 
 def _text(shape: tuple[int, ...]) -> str:

@@ -91,7 +91,7 @@ def read_json(path: Path) -> Facts:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError(f"{path} is missing: {path.parent} is not the folder of a run") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(facts, dict):
         raise RunError(f"{path} must hold a JSON object, got {type(facts).__name__}")

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from truesort.ops.images import convolve_pool
 
+MOST_LAYERS = 100
+"""Of any kind in one scorer; a file from a stranger may ask for more than there is memory to describe them."""
+
 
 @dataclass(frozen=True)
 class Convolutions:
@@ -24,8 +27,8 @@ class Convolutions:
     pool: bool = True
 
     def __post_init__(self) -> None:
-        if not self.channels or min(self.channels) < 1:
-            raise ValueError(f"channels must be positive numbers, at least one, got {self.channels}")
+        if not 1 <= len(self.channels) <= MOST_LAYERS or min(self.channels) < 1:
+            raise ValueError(f"channels must be 1 to {MOST_LAYERS} positive numbers, got {self.channels}")
         if self.kernel < 1 or self.kernel % 2 == 0:
             raise ValueError(f"kernel must be odd and positive, got {self.kernel}")
         if self.stride < 1:

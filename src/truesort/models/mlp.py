@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from truesort.models._convolutions import MOST_LAYERS
 from truesort.models._score import Score
 
 
@@ -17,6 +18,8 @@ class MLP:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        if len(self.hidden) > MOST_LAYERS:
+            raise ValueError(f"hidden must have at most {MOST_LAYERS} layers, got {len(self.hidden)}")
         if self.inputs < 1 or any(width < 1 for width in self.hidden):
             raise ValueError(f"inputs and hidden must be positive, got {self.inputs} and {self.hidden}")
         if not 0 <= self.dropout < 1:

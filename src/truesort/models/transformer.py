@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from truesort.models._convolutions import Convolutions, ImageFeatures
+from truesort.models._convolutions import MOST_LAYERS, Convolutions, ImageFeatures
 from truesort.models._score import Score
 
 
@@ -28,6 +28,8 @@ class Transformer:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
+        if not 1 <= self.layers <= MOST_LAYERS:
+            raise ValueError(f"layers must be between 1 and {MOST_LAYERS}, got {self.layers}")
         if self.heads < 1 or self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, got width {self.width} and {self.heads} heads")
         if not 0 <= self.dropout < 1:
