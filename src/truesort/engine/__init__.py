@@ -15,7 +15,8 @@ from truesort.engine.config import (
 from truesort.engine.evaluate import evaluate, evaluate_run
 from truesort.engine.inference import TrainedScorer, load
 from truesort.engine.record import RunError
-from truesort.engine.train import Interrupted, train
+from truesort.engine.together import Training, together
+from truesort.engine.train import Interrupted, train, training
 
 __all__ = [
     "Config",
@@ -28,11 +29,14 @@ __all__ = [
     "Ranks",
     "RunError",
     "TrainedScorer",
+    "Training",
     "evaluate",
     "evaluate_run",
     "from_facts",
     "load",
     "name",
     "to_facts",
+    "together",
     "train",
+    "training",
 ]

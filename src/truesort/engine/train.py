@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -27,6 +27,7 @@ from truesort.engine.machine import circumstances
 from truesort.engine.parallel import Team, choose_device, team
 from truesort.engine.progress import Quiet, Show
 from truesort.engine.record import Diverged, Facts, RunError, RunFolder, read_json, write_json
+from truesort.engine.together import Training, finish
 
 
 class Interrupted(RunError):
@@ -64,6 +65,28 @@ def train(
     finished one returns its result. `compiled` runs the scorer through torch.compile, and `checkpoint_seconds` is the
     most work a kill can cost.
     """
+    run = training(
+        config, folder, dataset=dataset, scorer=scorer, data_folder=data_folder, device=device, resume=resume,
+        compiled=compiled, checkpoint_seconds=checkpoint_seconds, show=show,
+    )  # fmt: skip
+    return finish(run)
+
+
+def training(
+    config: Config,
+    folder: str | Path,
+    *,
+    dataset: Dataset | None = None,
+    scorer: nn.Module | None = None,
+    data_folder: str | Path | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    compiled: bool = False,
+    checkpoint_seconds: float = 60.0,
+    show: Show | None = None,
+    stop: threading.Event | None = None,
+) -> Training:
+    """What `train` does, by turns; setting `stop` asks it to stop, where otherwise Ctrl-C or a polite kill does."""
     place = choose_device(device) if dataset is None else dataset.device
     run_folder = RunFolder(Path(folder))
     with ExitStack() as stack:
@@ -80,7 +103,10 @@ def train(
         if run_folder.result.exists():
             return read_json(run_folder.result)
         run = _Run(config, run_folder, dataset, scorer, crew, compiled)
-        return run.finish(show if show and crew.leads else Quiet(), checkpoint_seconds)
+        shown = show if show and crew.leads else Quiet()
+        with shown, nullcontext(stop) if stop else asked_to_stop() as asked:
+            yield from run.turns(shown, asked, checkpoint_seconds)
+        return run.conclude()
 
 
 def _claim(folder: RunFolder, config: Config, resume: bool) -> None:
@@ -120,15 +146,13 @@ class _Run:
         if team.rank:  # dropout must not be the same on every process
             torch.manual_seed(config.seed + 7919 * team.rank + self.progress.step)
 
-    def finish(self, show: Show, checkpoint_seconds: float) -> Facts:
-        with show, _asked_to_stop() as stop:
-            self._steps(show, stop, checkpoint_seconds)
-        return self._conclude()
-
-    def _steps(self, show: Show, stop: threading.Event, checkpoint_seconds: float) -> None:
+    def turns(self, show: Show, stop: threading.Event, checkpoint_seconds: float) -> Iterator[None]:
+        """All steps; after each turn's are asked for, others may go on before somebody waits for them."""
         saved = last = time.monotonic()
         while self.progress.step < self.config.steps:
-            self._to_next_look(show)
+            self._ask_for_steps()
+            yield
+            self._look(show)
             now = time.monotonic()
             self.progress.seconds += now - last
             last = now
@@ -146,20 +170,24 @@ class _Run:
             return stop.is_set()
         return bool(self.team.total(torch.tensor([float(stop.is_set())], device=self.learner.device)).item())
 
-    def _to_next_look(self, show: Show) -> None:
-        """Steps until somebody wants to see something; then look, and validate if it is time."""
+    def _ask_for_steps(self) -> None:
+        """Steps until somebody wants to see something."""
         every = self.config.validate_every
         step = self.progress.step
         pause = 1 if self.learner.device.type == "cpu" else LOOK_AWAY
         goal = min(step + pause, (step // every + 1) * every, self.config.steps)
         while self.learner.step < goal:
             self.learner.advance()
-        self._look(self.learner.look())
-        show.steps(self.progress.step, self.config.steps, self.progress.loss_sum / self.progress.loss_count)
-        if goal % every == 0 or goal == self.config.steps:
+
+    def _look(self, show: Show) -> None:
+        """See what the steps were worth, and validate if it is time."""
+        self._note(self.learner.look())
+        step = self.progress.step
+        show.steps(step, self.config.steps, self.progress.loss_sum / self.progress.loss_count)
+        if step % self.config.validate_every == 0 or step == self.config.steps:
             self._validate(show)
 
-    def _look(self, losses: list[float]) -> None:
+    def _note(self, losses: list[float]) -> None:
         for step, loss in enumerate(losses, self.progress.step + 1):
             if not math.isfinite(loss):
                 raise Diverged(
@@ -211,7 +239,7 @@ class _Run:
             "validation": self.progress.best,
         }
 
-    def _conclude(self) -> Facts:
+    def conclude(self) -> Facts:
         """Look at the test set, once, with the best scorer."""
         assert self.config.length is not None, "the config is settled"
         scorer, progress = self.learner.scorer, self.progress
@@ -238,7 +266,7 @@ def _quality(found: Accuracy) -> tuple[float, float]:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[threading.Event]:
+def asked_to_stop() -> Iterator[threading.Event]:
     """An event that Ctrl-C or a polite kill sets; a second Ctrl-C does what it always does."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():

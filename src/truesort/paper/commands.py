@@ -17,7 +17,7 @@ from truesort.engine.record import write_atomically
 from truesort.paper import records, report, runs
 from truesort.paper.estimate import seconds
 from truesort.paper.recipes import SEEDS
-from truesort.paper.reproduce import Data, Where, clock, missing, work, work_together
+from truesort.paper.reproduce import Data, Where, clock, missing, work
 from truesort.paper.tables import TABLES
 
 BEGIN, END = "<!-- report: begin -->", "<!-- report: end -->"
@@ -41,8 +41,8 @@ class Reproduce:
     """Other settings than the recipe's; the report keeps such runs apart."""
     where: conf.OmitArgPrefixes[Where] = Where()
     """Folders and device."""
-    at_once: int = 1
-    """Processes that share the runs."""
+    at_once: int | None = None
+    """Runs that take turns on the device; if not given, five of fragments on a GPU, and else one."""
     no_estimate: bool = False
     """Start without measuring how long it will take."""
     only_estimate: bool = False
@@ -81,7 +81,7 @@ class Figures:
 
 def run_reproduce(asked: Reproduce) -> None:
     """Run what is missing of a table, after saying how long it will take."""
-    if asked.at_once < 1:
+    if asked.at_once is not None and asked.at_once < 1:
         raise ValueError(f"at_once must be at least 1, got {asked.at_once}")
     source = Data(asked.where)
     precision: Precision = "bfloat16" if source.device.type == "cuda" else "float32"
@@ -96,8 +96,7 @@ def run_reproduce(asked: Reproduce) -> None:
 
 
 def _do(asked: Reproduce, plan: list[runs.Run], source: Data) -> None:
-    together = asked.at_once > 1
-    tally = work_together(plan, asked.where, asked.at_once) if together else work(plan, asked.where, source)
+    tally = work(plan, asked.where, source, at_once=asked.at_once)
     if tally.elsewhere:
         _say(f"{tally.elsewhere} runs are left to other processes, which are at them")
     if tally.problems:

@@ -39,6 +39,8 @@ class Record:
     curve: Curve = field(repr=False)
     failed: str | None = None
     """Why there is no result, for a run that diverged."""
+    at_once: int = 1
+    """How many runs shared the device, and so its speed."""
 
     @property
     def steps_per_second(self) -> float:
@@ -62,6 +64,7 @@ def from_result(run: Run, result: Facts) -> Record:
     return Record(
         run.table, run.row, run.column, run.config, run.recipe.attention, run.recipe.selection,
         dict(run.recipe.sources), **known, commit=result["commit"], curve=columns(result["curve"]),
+        at_once=result.get("at_once", 1),
     )  # fmt: skip
 
 

@@ -133,7 +133,9 @@ def _steps_to_paper(group: Group, paper: tuple[float, float] | None) -> str:
 
 def _speed(group: Group) -> str:
     found = [record.steps_per_second for record in group.finished]
-    return f"{sum(found) / len(found):,.0f}" if found else DASH
+    shared = max((record.at_once for record in group.finished), default=1)
+    beside = f", {shared} at once" if shared > 1 else ""
+    return f"{sum(found) / len(found):,.0f}{beside}" if found else DASH
 
 
 def markdown(records: Sequence[Record], names: Iterable[str] = TABLES) -> str:
