@@ -1,5 +1,6 @@
 """What a result was computed on: a number without its machine and versions cannot be compared with another."""
 
+import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -30,8 +31,14 @@ def hardware(device: torch.device) -> str:
     return f"{_processor()}, {torch.get_num_threads()} threads"
 
 
+COMMIT_VARIABLE = "TRUESORT_COMMIT"
+"""Names the commit where the source tree has come without its history, as into a container."""
+
+
 def commit() -> str | None:
     """The commit of the source tree this package runs from; None where it is installed without one."""
+    if told := os.environ.get(COMMIT_VARIABLE):
+        return told
     folder = Path(__file__).parent
     try:
         run = subprocess.run(
