@@ -24,6 +24,16 @@ FAILED, MISUSED, STOPPED = 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; the exit code."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        code = _answer(name, rest)
+        sys.stdout.flush()
+    except OSError as error:
+        code = FAILED if isinstance(error, BrokenPipeError) else _say(str(error), FAILED)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries once more when it ends
+    return code
+
+
+def _answer(name: str, arguments: list[str]) -> int:
     if name in ("-h", "--help"):
         print(_help())
         return 0
@@ -32,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if name not in COMMANDS:
         return _say(f"unknown command {name!r}; choices: {', '.join(COMMANDS)}", MISUSED)
-    return _run(COMMANDS[name], rest)
+    return _run(COMMANDS[name], arguments)
 
 
 def _run(command: Callable[[list[str]], None], arguments: list[str]) -> int:
@@ -47,9 +57,6 @@ def _run(command: Callable[[list[str]], None], arguments: list[str]) -> int:
         return _say(str(error), FAILED)
     except ValueError as error:
         return _say(str(error), MISUSED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     return 0
 
 

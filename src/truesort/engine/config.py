@@ -102,11 +102,11 @@ class Config:
     """What decides the result of a run."""
 
     task: str
-    """Dataset to learn to sort."""
+    """Dataset to learn to sort: digits<d>, mnist<d>, svhn, svhn_extra, mnist_<k>x<k> or cifar10_<k>x<k>."""
     length: int | None = None
     """Items of a sequence; if not given, the length the task fixes, or 5."""
     model: str = "cnn"
-    """Scorer."""
+    """Scorer: cnn, transformer-s or transformer-l; cnn or transformer for fragments and digits<d>."""
     method: Method = Network(steepness=10.0)
     """How to sort with a gradient."""
     loss: Loss = Permutation()
