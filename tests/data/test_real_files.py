@@ -38,6 +38,9 @@ def test_street_numbers():
 
 
 def test_cifar():
-    here("cifar10/cifar-10-python.tar.gz", "cifar10/data_batch_1.png")
+    here("cifar10/cifar-10-python.tar.gz", "cifar10/data_batch_1.png", "package/data_batch_1.png")
     fragments = data.open("cifar10_2x2")
     assert [fragments.size(split) for split in data.SPLITS] == [45_000, 5_000, 10_000]
+    pixels = [fragments._images[split].double() for split in ("train", "validation")]
+    means = sum(part.sum((0, 1, 2)) for part in pixels) / (50_000 * 32 * 32 * 255)
+    assert means.tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=5e-5)
