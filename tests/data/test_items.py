@@ -1,5 +1,6 @@
 """Items: the same numbers from every kind of file, read in blocks, and clear words for what cannot be used."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from truesort.data import DataError
+from truesort.data import DataError, _quick_csv
 from truesort.data import items as module
 from truesort.data.items import ARRAY, Matrix, open_items
 from truesort.teaching.preparation import Columns
@@ -61,6 +62,75 @@ def test_every_kind_of_file_gives_the_same_numbers(tmp_path: Path) -> None:
         torch.testing.assert_close(values, found[0])
 
 
+NUMBERS = {"x", "y"}
+
+
+def read_twice(path: Path) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    """`(line, name, x, y, z)` of every row, read quickly and carefully, and what cannot be read."""
+    found = []
+    for numbers in (NUMBERS, ()):
+        rows: list[tuple[object, ...]] = []
+        for block in open_items(path).blocks(numbers):
+            x, y = (
+                np.asarray([float("nan" if cell == "" else cell) for cell in block.cells[name]]).tolist()
+                for name in "xy"
+            )
+            rows += zip(block.lines, block.names, map(str, x), map(str, y), block.cells["z"], strict=True)
+            rows += block.unreadable
+        found.append(rows)
+    return found[0], found[1]
+
+
+def quick_rows(path: Path) -> int:
+    """How many rows come as arrays."""
+    return sum(
+        len(block.names) for block in open_items(path).blocks(NUMBERS) if isinstance(block.cells["x"], np.ndarray)
+    )
+
+
+PLAIN = "".join(f"n{row},{row / 7!r},{row if row % 5 else ''},z{row}\n" for row in range(60))
+
+
+@pytest.mark.parametrize(
+    ("text", "quick"),
+    [
+        ("name,x,y,z\n" + PLAIN, 60),
+        ("name,x,y,z\n" + PLAIN[:-1], 60),
+        ('"name",x,y,"z"\r\n' + PLAIN.replace("n1,", '"n,1",').replace("\n", "\r\n"), 60),
+        ("\ufeffname,x,y,z\n" + PLAIN + "end,1,2\n" + PLAIN, 60),
+        ("name,x,y,z\n" + PLAIN + "\n" + PLAIN, 60),
+        ("name,x,y,z\n" + PLAIN + '"two\nlines",1,2,3\n' + PLAIN, 60),
+        ('name,x,y,"z"\n' + PLAIN.replace("n30,", "n30, "), 20),
+        ('name,x,"y",z\n"a\nb",1,2,3\n' + PLAIN, 0),
+    ],
+)
+def test_quick_and_careful_reading_agree(
+    tmp_path: Path, text: str, quick: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(_quick_csv, "PART", 200)
+    path = csv_of(tmp_path, text)
+    fast, careful = read_twice(path)
+    assert sorted(fast, key=str) == sorted(careful, key=str)
+    assert quick_rows(path) > quick - 10
+
+
+def test_texts_stay_texts_in_quick_reading(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (block,) = open_items(csv_of(tmp_path, "name,x,code\n007,1e3,042\nNA,nan,\n")).blocks({"x"})
+    assert block.names == ["007", "NA"]
+    assert block.cells["code"] == ["042", ""]
+    assert np.array_equal(block.cells["x"], [1000, np.nan], equal_nan=True)
+
+
+def test_without_pyarrow_tables_are_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    rows = [name for block in open_items(table(tmp_path)).blocks({"x"}) for name in block.names]
+    assert rows == [f"n{row}" for row in range(50)]
+    with pytest.raises(DataError, match=r"pip install 'truesort\[parquet\]'"):
+        open_items(csv_of(tmp_path, b"PAR1", "items.parquet"))
+
+
 def test_gather_takes_what_is_wanted(tmp_path: Path) -> None:
     block = open_items(table(tmp_path)).gather({"n3", "n40", "unknown"})
     assert block.names == ["n3", "n40"]
@@ -78,7 +148,7 @@ def test_the_column_of_names_is_found_or_given(tmp_path: Path) -> None:
 def test_only_names_that_are_wanted_must_be_unique(tmp_path: Path) -> None:
     source = open_items(csv_of(tmp_path, "name,x\na,1\nb,2\na,3\n"))
     assert source.gather({"b"}).names == ["b"]
-    with pytest.raises(DataError, match="the name a stands for two items"):
+    with pytest.raises(DataError, match=r"items.csv:4: the name a stands in line 2 too"):
         source.gather({"a"})
 
 

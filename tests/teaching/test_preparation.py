@@ -1,6 +1,7 @@
 """Preparation: what a picture or a cell becomes, and what happens to those that are broken or hostile."""
 
 import json
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -30,14 +31,27 @@ def table(folder: Path, text: str, name: str = "items.csv") -> Path:
     return folder / name
 
 
-def test_numbers_are_normalised_and_missing_ones_are_the_mean(tmp_path: Path) -> None:
+def test_numbers_are_drawn_in_around_their_middle_and_missing_ones_are_it(tmp_path: Path) -> None:
     values = encoded(table(tmp_path, "name,x\na,1\nb,3\nc,\nd,NA\n")).values
-    torch.testing.assert_close(values, torch.tensor([[-1.0], [1.0], [0.0], [0.0]]))
+    far = math.asinh(preparation.MIDDLE_HALF)  # the middle half of 1 and 3 is one wide
+    torch.testing.assert_close(values, torch.tensor([[-far], [far], [0.0], [0.0]]))
+
+
+def test_large_numbers_keep_their_differences(tmp_path: Path) -> None:
+    """Seconds since 1970 differ in digits that float32 does not hold."""
+    rows = "".join(f"n{second},{1_700_000_000 + second}\n" for second in range(20))
+    assert len(encoded(table(tmp_path, "name,time\n" + rows)).values.unique()) == 20
+
+
+def test_a_column_of_mostly_one_number_still_tells_the_others_apart(tmp_path: Path) -> None:
+    values = encoded(table(tmp_path, "name,x\n" + "".join(f"n{row},{max(0, row - 80)}\n" for row in range(100)))).values
+    assert values[0] == 0
+    assert (values[81:].diff(dim=0) > 0.05).all()
 
 
 def test_a_constant_column_and_a_wild_cell_stay_finite(tmp_path: Path) -> None:
     taught, wild = table(tmp_path, "name,x,y\na,1,7\nb,2,7\n"), table(tmp_path, "name,x,y\nc,1e30,8\n", "wild.csv")
-    assert encoded(wild, taught).values.tolist() == [[preparation.FARTHEST, 1.0]]
+    torch.testing.assert_close(encoded(wild, taught).values, torch.tensor([[preparation.FARTHEST, math.asinh(1)]]))
 
 
 def test_categories_are_those_taught_and_new_ones_are_none(tmp_path: Path) -> None:
@@ -49,7 +63,8 @@ def test_categories_are_those_taught_and_new_ones_are_none(tmp_path: Path) -> No
 def test_columns_are_found_by_name_in_any_order(tmp_path: Path) -> None:
     taught = table(tmp_path, "name,x,y\na,1,10\nb,3,30\n")
     found = encoded(table(tmp_path, "extra,y,name,x\n0,30,p,1\n0,10,q,3\n", "new.csv"), taught)
-    assert found.values.tolist() == [[-1, 1], [1, -1]]
+    far = math.asinh(preparation.MIDDLE_HALF)
+    torch.testing.assert_close(found.values, torch.tensor([[-far, far], [far, -far]]))
 
 
 def test_a_table_that_lacks_columns_is_refused(tmp_path: Path) -> None:
@@ -107,7 +122,7 @@ def test_pictures_are_upright_whatever_their_exif_says(tmp_path: Path) -> None:
 
 
 def test_pictures_of_any_format_mode_and_size_get_one_shape(tmp_path: Path) -> None:
-    kinds = "RGB a.jpg, RGBA b.png, P c.gif, 1 d.bmp, L e.tif, CMYK f.jpg, RGBA g.webp".split(", ")
+    kinds = ["RGB a.jpg", "RGBA b.png", "P c.gif", "1 d.bmp", "L e.tif", "CMYK f.jpg", "RGBA g.webp"]
     for number, (mode, name) in enumerate(map(str.split, kinds)):
         Image.new("L", (20 + number, 30)).convert(mode).save(tmp_path / name)
     found = encoded(tmp_path)

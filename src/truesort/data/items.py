@@ -6,7 +6,7 @@ be read is set aside with its reason instead of ending the reading; files that c
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from truesort.data._files import DataError
+from truesort.data._quick_csv import NotPlain, plain_parts
 from truesort.data._text import MOST_COLUMNS, lines_of, rows_of
 from truesort.data.orders import is_letor
 
@@ -56,18 +57,21 @@ class Items(ABC):
     source: str
 
     @abstractmethod
-    def blocks(self) -> Iterator[Block]:
-        """All items, in their order."""
+    def blocks(self, numbers: Collection[str] = ()) -> Iterator[Block]:
+        """All items, in their order; columns called as `numbers` says may come as arrays of numbers instead of text."""
 
     def gather(self, wanted: set[str]) -> Block:
         """The wanted items in one block; a name that stands for two items is an error."""
-        parts, seen = [], set()
+        parts, seen = list[Block](), dict[str, int]()
         for block in self.blocks():
-            for name in block.names:
-                if name in seen and name in wanted:
-                    raise DataError(f"{self.source}: the name {name} stands for two items; give each its own")
-                seen.add(name)
             rows = [row for row, name in enumerate(block.names) if name in wanted]
+            for row in rows:
+                name, line = block.names[row], block.lines[row]
+                if name in seen:
+                    raise DataError(
+                        f"{self.source}:{line}: the name {name} stands in line {seen[name]} too; give each item its own"
+                    )
+                seen[name] = line
             block.unreadable = [bad for bad in block.unreadable if bad[0] in wanted]
             parts.append(block.keep(rows))
         return _joined(parts)
@@ -97,7 +101,7 @@ class Photos(Items):
         files: list[Path] = [self._files[path] for path in names.values()]
         return Block(self.source, range(len(names)), list(names), {ARRAY: files})
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, numbers: Collection[str] = ()) -> Iterator[Block]:
         """The files, unopened: what they become depends on the model."""
         names = iter(self._files)
         while part := list(islice(names, 256)):
@@ -117,12 +121,12 @@ class Matrix(Items):
             raise DataError(f"{source} holds pictures of type {array.dtype}; they must be bytes (uint8)")
         self.source, self._array = source, array
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, numbers: Collection[str] = ()) -> Iterator[Block]:
         """Rows, copied."""
         for start in range(0, len(self._array), BLOCK):
             rows = self._read(start, min(start + BLOCK, len(self._array)))
-            numbers = range(start, start + len(rows))
-            yield Block(self.source, numbers, [str(row) for row in numbers], {ARRAY: rows})
+            places = range(start, start + len(rows))
+            yield Block(self.source, places, [str(row) for row in places], {ARRAY: rows})
 
     def _read(self, start: int, end: int) -> NDArray[Any]:
         array = self._array
@@ -146,29 +150,39 @@ class Table(Items):
         first = next(rows_of(path), None)
         if first is None:
             raise DataError(f"{path} is empty; a table needs a header and rows")
-        self.columns = [cell.strip() for cell in first[1]]
+        self._header_ends, header = first
+        self.columns = [cell.strip() for cell in header]
         self._place = self.columns.index(_name_column(path, self.columns, name))
 
-    def blocks(self) -> Iterator[Block]:
-        """Rows as text, column by column."""
-        rows = rows_of(self._path)
-        next(rows)
+    def blocks(self, numbers: Collection[str] = ()) -> Iterator[Block]:
+        """Rows column by column, as text where `numbers` does not say otherwise."""
+        done = 0
+        if numbers and self._header_ends == 1:
+            try:
+                for cells in plain_parts(self._path, self.columns, numbers):
+                    names = cells.pop(self.columns[self._place])
+                    yield Block(self.source, range(done + 2, done + 2 + len(names)), names, cells)
+                    done += len(names)
+                return
+            except NotPlain:
+                pass
+        yield from self._careful_blocks(done)
+
+    def _careful_blocks(self, done: int) -> Iterator[Block]:
+        rows = islice(rows_of(self._path), 1 + done, None)
         while part := list(islice(rows, BLOCK)):
             width = len(self.columns)
             good = [cells for _, cells in part if len(cells) == width]
             columns = dict(zip(self.columns, zip(*good, strict=True), strict=True)) if good else {}
-            bad = [
-                (
-                    cells[self._place] if self._place < len(cells) else f"line {line}",
-                    f"{self.source}:{line}: {len(cells)} cells under {width} columns",
-                )
-                for line, cells in part
-                if len(cells) != width
-            ]
+            bad = [self._unreadable(line, cells) for line, cells in part if len(cells) != width]
             names = list(columns.pop(self.columns[self._place], ()))
             texts: dict[str, Cells] = {column: list(cells) for column, cells in columns.items()}
             lines = [line for line, cells in part if len(cells) == width]
             yield Block(self.source, lines, names, texts, bad)
+
+    def _unreadable(self, line: int, cells: list[str]) -> tuple[str, str]:
+        name = cells[self._place] if self._place < len(cells) else f"line {line}"
+        return name, f"{self.source}:{line}: {len(cells)} cells under {len(self.columns)} columns"
 
 
 class Parquet(Items):
@@ -186,7 +200,7 @@ class Parquet(Items):
             raise DataError(f"{path} is not a Parquet file, or is damaged: {error}") from error
         self._name = _name_column(path, self._file.schema_arrow.names, name)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, numbers: Collection[str] = ()) -> Iterator[Block]:
         """Rows, numbers as arrays and everything else as text."""
         row = 0
         for batch in self._file.iter_batches(BLOCK):
@@ -227,7 +241,7 @@ class Letor(Items):
                 f"{path} has features up to number {self._width}; between 1 and {MOST_COLUMNS:,} is allowed"
             )
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, numbers: Collection[str] = ()) -> Iterator[Block]:
         """Rows of numbers; features that are not named are zero."""
         lines = ((n, line) for n, line in enumerate(lines_of(self._path), 1) if line.strip() and line[0] != "#")
         while part := list(islice(lines, BLOCK)):

@@ -4,5 +4,6 @@ from truesort.teaching.learning import Recipe
 from truesort.teaching.lesson import check, teach
 from truesort.teaching.measuring import Figure, Report
 from truesort.teaching.model import Ranking, Taught, load
+from truesort.teaching.sheet import contact_sheet
 
-__all__ = ["Figure", "Ranking", "Recipe", "Report", "Taught", "check", "load", "teach"]
+__all__ = ["Figure", "Ranking", "Recipe", "Report", "Taught", "check", "contact_sheet", "load", "teach"]

@@ -22,7 +22,7 @@ from truesort.engine.record import write_atomically
 from truesort.teaching.learning import Recipe
 from truesort.teaching.lesson import check, teach
 from truesort.teaching.model import Ranking, Taught, load
-from truesort.teaching.sheet import contact_sheet
+from truesort.teaching.sheet import contact_sheet, require_pictures
 
 Row = tuple[int | None, str, float | None]
 ItemsPath = conf.Positional[Annotated[Path, conf.arg(metavar="ITEMS")]]
@@ -81,8 +81,7 @@ class Check:
 
 def run_teach(asked: Teach, recipe: Recipe) -> None:
     """Teach, write the model, and say what is known of it."""
-    if not asked.output.parent.is_dir():
-        raise RunError(f"cannot write {asked.output}: the folder {asked.output.parent} does not exist")
+    _require_folder_of(asked.output)
     model = teach(
         asked.items, asked.orders, recipe, name=asked.name, show=lambda title: show_on(sys.stderr, f"{title:<38}")
     )
@@ -97,12 +96,16 @@ def run_teach(asked: Teach, recipe: Recipe) -> None:
 
 def run_sort(asked: Sort) -> None:
     """Sort, and write or print the order."""
-    model = _taught(asked.model)
     if asked.output is not None and asked.output.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"output must end in .csv or .parquet, got {asked.output}")
-    ranking = model.sort(asked.items, descending=asked.descending, top=asked.top, name=asked.name)
+    for file in filter(None, (asked.output, asked.sheet)):
+        _require_folder_of(file)
+    model, items = _taught(asked.model), open_items(asked.items, asked.name)
     if asked.sheet is not None:
-        write_atomically(asked.sheet, contact_sheet(open_items(asked.items), ranking.names))
+        require_pictures(items)
+    ranking = model.sort(items, descending=asked.descending, top=asked.top)
+    if asked.sheet is not None:
+        write_atomically(asked.sheet, contact_sheet(items, ranking.names))
     if asked.output is None:
         _write_csv(ranking, sys.stdout)
     elif asked.output.suffix.lower() == ".parquet":
@@ -114,8 +117,7 @@ def run_sort(asked: Sort) -> None:
     for _, reason in ranking.unreadable:
         _say(f"unreadable: {reason}")
     if ranking.unreadable:
-        total = len(ranking) + len(ranking.unreadable)
-        raise DataError(f"{len(ranking.unreadable):,} of {total:,} items could not be read; they stand at the end")
+        raise DataError(f"unreadable items, named at the end of the order: {len(ranking.unreadable):,}")
 
 
 def run_check(asked: Check) -> None:
@@ -124,6 +126,12 @@ def run_check(asked: Check) -> None:
     print(f"on {report.lists:,} lists ({report.comparisons:,} comparisons), 95 % intervals:\n{report}")
     for note in report.notes:
         _say(f"note: {note}")
+
+
+def _require_folder_of(file: Path) -> None:
+    """Say now, and not when all is computed, that a file cannot be written."""
+    if not file.parent.is_dir():
+        raise RunError(f"cannot write {file}: the folder {file.parent} does not exist")
 
 
 def _taught(path: Path) -> Taught:

@@ -103,7 +103,7 @@ class Taught:
 
     def _scored(self, items: Any, name: str | None) -> Iterator[Ranking]:
         source = open_items(items, name)
-        encoded = (self.preparation.encode(block) for block in source.blocks())
+        encoded = (self.preparation.encode(block) for block in source.blocks(self.preparation.numeric))
         for part in [_whole(list(encoded))] if self.sees_sets else encoded:
             yield Ranking(part.names, self.score_numbers(part.values), part.unreadable)
 

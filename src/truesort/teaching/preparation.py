@@ -20,13 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from truesort.data import DataError
+from truesort.data._quick_csv import MISSING
 from truesort.data.items import ARRAY, Block, Cells
 
-LARGEST_SIDE = 64
+SMALLEST_SIDE, LARGEST_SIDE = 16, 64
 MOST_PIXELS = 100_000_000
 """A picture of more is a mistake or a decompression bomb."""
 MOST_CATEGORIES = 64
-MISSING = {"", "na", "nan", "n/a", "null", "none"}
+MIDDLE_HALF = 1.349
+"""Standard deviations that the middle half of a normal distribution spans."""
 FARTHEST = 10.0
 """Normalised numbers are cut here, so that one wild cell cannot rule."""
 
@@ -45,17 +47,20 @@ class Pictures:
     """Pictures of one shape (C, H, W), smaller or larger ones being fitted into it with black borders."""
 
     shape: tuple[int, int, int]
+    numeric = frozenset[str]()
+    """Columns of numbers, which pictures do not have."""
 
     @staticmethod
     def fit(block: Block) -> "Pictures":
-        """The usual larger side, at most 64 and a multiple of eight, and grey if all pictures are."""
+        """The usual larger side, a multiple of eight from 16 to 64, and grey if all pictures are."""
         cells = block.cells[ARRAY]
         if isinstance(cells, np.ndarray):
             return Pictures((int(cells.shape[1]), int(cells.shape[2]), int(cells.shape[3])))
         found = [facts for facts in map(_side_and_greyness, cells) if facts is not None]
         if not found:
             raise DataError(f"none of the {len(cells)} pictures can be read; the first is {cells[0]}")
-        side = min(LARGEST_SIDE, 8 * math.ceil(float(np.median([side for side, _ in found])) / 8))
+        side = 8 * math.ceil(float(np.median([side for side, _ in found])) / 8)
+        side = min(max(side, SMALLEST_SIDE), LARGEST_SIDE)
         return Pictures((1 if all(grey for _, grey in found) else 3, side, side))
 
     def encode(self, block: Block) -> Encoded:
@@ -113,30 +118,35 @@ def _side_and_greyness(path: Any) -> tuple[int, bool] | None:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers or vectors, to be normalised, or of categories, one 0/1 number for each it was taught."""
+    """A column of numbers or vectors, to be normalised, or of categories, one 0/1 number for each it was taught.
+
+    Numbers are counted from the median in units of the middle half's spread, and far ones are drawn in by asinh: prices
+    and counts, skewed as they are, are then no harder to learn from than anything else.
+    """
 
     name: str
     kind: str
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
+    centre: tuple[float, ...] = ()
+    spread: tuple[float, ...] = ()
     values: tuple[str, ...] = ()
 
     @property
     def width(self) -> int:
         """How many numbers it becomes."""
-        return len(self.values) if self.kind == "category" else len(self.mean)
+        return len(self.values) if self.kind == "category" else len(self.centre)
 
     def encode(self, cells: Cells) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """(rows, width) in float32, a missing number being the mean; and which cells cannot be read."""
+        """(rows, width) in float32, a missing number being the centre; and which cells cannot be read."""
         if self.kind == "category":
             known = np.asarray(["", *self.values])[1:]
             texts = np.asarray([str(cell).strip() for cell in cells])
             return (texts[:, None] == known).astype(np.float32), np.zeros(len(cells), dtype=bool)
         raw, bad = _parse(cells, None if self.kind == "number" else self.width)
-        raw -= np.asarray(self.mean, dtype=np.float32)
-        raw /= np.asarray(self.std, dtype=np.float32)
-        np.clip(raw, -FARTHEST, FARTHEST, out=raw)
-        return np.nan_to_num(raw, copy=False), bad
+        raw -= np.asarray(self.centre, dtype=raw.dtype)
+        raw /= np.asarray(self.spread, dtype=raw.dtype)
+        near = np.arcsinh(raw.astype(np.float32, copy=False))
+        np.clip(near, -FARTHEST, FARTHEST, out=near)
+        return np.nan_to_num(near, copy=False), bad
 
 
 @dataclass(frozen=True)
@@ -154,6 +164,11 @@ class Columns:
         return Columns(columns)
 
     @property
+    def numeric(self) -> frozenset[str]:
+        """Columns of numbers."""
+        return frozenset(column.name for column in self.columns if column.kind == "number")
+
+    @property
     def width(self) -> int:
         """How many numbers an item becomes."""
         return sum(column.width for column in self.columns)
@@ -166,7 +181,7 @@ class Columns:
         if block.names and missing:
             raise DataError(
                 f"{block.source} lacks columns the model was taught with: {', '.join(missing[:20])}; "
-                f"it has {', '.join(list(block.cells)[:20])}"
+                f"it has {', '.join(list(block.cells)[:20])}. Add or rename them"
             )
         values = np.zeros((len(block.names), self.width), dtype=np.float32)
         why: dict[int, str] = {}
@@ -176,7 +191,7 @@ class Columns:
             values[:, start : start + column.width], bad = column.encode(cells)
             start += column.width
             why |= {
-                row: f"{block.source}:{block.lines[row]}: {column.name} is {cells[row]!r}, not a {column.kind}"
+                row: f"{block.source}:{block.lines[row]}: {column.name} is {str(cells[row])!r}, not a {column.kind}"
                 for row in bad.nonzero()[0].tolist()
             }
         good = [row for row in range(len(block.names)) if row not in why] if why else None
@@ -202,11 +217,13 @@ def _fit_column(name: str, cells: Cells) -> Column | None:
     return Column(name, "category", values=tuple(values)) if len(values) > 1 else None
 
 
-def _normalised(name: str, kind: str, raw: NDArray[np.float32]) -> Column | None:
+def _normalised(name: str, kind: str, raw: NDArray[np.floating]) -> Column | None:
     with warnings.catch_warnings(action="ignore"):  # numpy warns of a column of nothing but missing numbers
-        mean, std = np.nan_to_num(np.nanmean(raw, 0, np.float64)), np.nan_to_num(np.nanstd(raw, 0, np.float64))
-    std = np.where(std > 1e-12 * np.abs(mean), std, 1)
-    return Column(name, kind, tuple(mean.tolist()), tuple(std.tolist()))
+        low, centre, high = np.nan_to_num(np.nanquantile(raw.astype(np.float64), [0.25, 0.5, 0.75], 0))
+        std = np.nan_to_num(np.nanstd(raw, 0, np.float64))
+    spread = np.where(high > low, (high - low) / MIDDLE_HALF, std)  # of a column that is mostly one number
+    spread = np.where(spread > 1e-12 * np.abs(centre), spread, 1)
+    return Column(name, kind, tuple(centre.tolist()), tuple(spread.tolist()))
 
 
 def _vector_width(cell: str | None) -> int | None:
@@ -219,10 +236,10 @@ def _split(cell: str) -> list[str]:
     return cell.strip().strip("[]()").replace(",", " ").replace(";", " ").split()
 
 
-def _parse(cells: Cells, width: int | None) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def _parse(cells: Cells, width: int | None) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
     """Cells as (rows, width) numbers, nan where missing, and which of them are something else."""
     if isinstance(cells, np.ndarray):
-        raw = cells.astype(np.float32).reshape(len(cells), -1)
+        raw = cells.astype(np.result_type(cells.dtype, np.float32)).reshape(len(cells), -1)
         if width is not None and raw.shape[1] < width:  # LETOR leaves zeros at the end out
             raw = np.pad(raw, ((0, 0), (0, width - raw.shape[1])))
         if raw.shape[1] != (width or 1):
@@ -236,17 +253,15 @@ def _parse(cells: Cells, width: int | None) -> tuple[NDArray[np.float32], NDArra
         return raw, wrong
     rows = [_floats(_split(str(cell))) for cell in cells]
     bad = np.asarray([len(row) != width or not np.isfinite(row).all() for row in rows])
-    return np.stack(
-        [np.zeros(width, dtype=np.float32) if wrong else row for row, wrong in zip(rows, bad, strict=True)]
-    ), bad
+    return np.stack([np.zeros(width) if wrong else row for row, wrong in zip(rows, bad, strict=True)]), bad
 
 
-def _floats(texts: Sequence[Any]) -> NDArray[np.float32]:
+def _floats(texts: Sequence[Any]) -> NDArray[np.float64]:
     """Texts as numbers, nan where they are none."""
     try:
-        return np.asarray(texts, dtype=np.float32)
+        return np.asarray(texts, dtype=np.float64)
     except ValueError:
-        return np.asarray([_float(text) for text in texts], dtype=np.float32)
+        return np.asarray([_float(text) for text in texts], dtype=np.float64)
 
 
 def _float(text: Any) -> float:
@@ -281,7 +296,7 @@ def from_facts(facts: dict[str, Any]) -> Preparation:
     return Columns(tuple(_column(**column) for column in facts["columns"]))
 
 
-def _column(name: str, kind: str, mean: list[float], std: list[float], values: list[str]) -> Column:
-    if kind not in ("number", "vector", "category") or len(mean) != len(std):
+def _column(name: str, kind: str, centre: list[float], spread: list[float], values: list[str]) -> Column:
+    if kind not in ("number", "vector", "category") or len(centre) != len(spread):
         raise ValueError(f"column {name} of kind {kind!r}")
-    return Column(str(name), kind, tuple(map(float, mean)), tuple(map(float, std)), tuple(map(str, values)))
+    return Column(str(name), kind, tuple(map(float, centre)), tuple(map(float, spread)), tuple(map(str, values)))

@@ -2,25 +2,31 @@
 
 import io
 import math
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from truesort.data import DataError
-from truesort.data.items import Items, Photos
+from truesort.data.items import Items, Photos, open_items
 from truesort.teaching.preparation import Pictures
 
 SIDE = 96
 GAP = 4
 MOST = 400
 """Pictures on a sheet; of more, evenly many along the order."""
-PAPER = 255
+PAPER = 208
 
 
-def contact_sheet(items: Items, names: list[str]) -> bytes:
-    """The PNG of the named pictures, in the order of their names."""
+def require_pictures(items: Items) -> None:
+    """Raise unless there is something to draw."""
     if not isinstance(items, Photos):
         raise DataError(f"{items.source} is not a folder of pictures, so there is no sheet to draw")
+
+
+def contact_sheet(items: Any, names: list[str]) -> bytes:
+    """The PNG of the named pictures of a folder, in the order of their names."""
+    require_pictures(items := open_items(items))
     if len(names) > MOST:
         names = [names[round(place)] for place in np.linspace(0, len(names) - 1, MOST)]
     if not names:
