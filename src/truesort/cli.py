@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from truesort.engine import Config
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -214,10 +212,10 @@ def _eval(arguments: list[str]) -> None:
 
 
 def _print_accuracies(sets: dict[str, dict[str, float]], title: str) -> None:
-    table = _table(title, "", "exact match", "by element", "exact match*", "by element*", "right picture")
-    for name, found in sets.items():
-        table.add_row(name, *(f"{value:.2%}" for value in found.values()))
-    _print(table)
+    from truesort.engine.tables import Sheet
+
+    columns = ["", "exact match", "by element", "exact match*", "by element*", "right picture"]
+    Sheet(columns, [[name, *(f"{value:.2%}" for value in found.values())] for name, found in sets.items()]).show(title)
     print("* any order of items of equal value counts as right")
 
 
@@ -289,15 +287,16 @@ def _models(arguments: list[str]) -> None:
     import tyro
 
     from truesort import models
+    from truesort.engine.tables import Sheet
 
     tyro.cli(_nothing, args=arguments, prog="truesort models", description=_models.__doc__)
-    table = _table("", "task", "model", "n", "parameters", "paper", "multiply-adds", "paper")
+    sheet = Sheet(["task", "model", "n", "parameters", "paper", "multiply-adds", "paper"])
     for row in models.rows():
-        table.add_row(
+        sheet.rows.append([
             row.task, row.model, str(row.length), f"{row.parameters:,}", row.paper_parameters,
             f"{row.multiply_adds:,}", row.paper_multiply_adds,
-        )  # fmt: skip
-    _print(table)
+        ])  # fmt: skip
+    sheet.show()
 
 
 def _info(arguments: list[str]) -> None:
@@ -306,20 +305,17 @@ def _info(arguments: list[str]) -> None:
     import tyro
 
     from truesort.engine import machine
+    from truesort.engine.tables import Sheet
     from truesort.ops import missing_for
 
     tyro.cli(_nothing, args=arguments, prog="truesort info", description=_info.__doc__)
-    table = _table("", "", "")
-    table.show_header = False
-    for name, version in machine.versions().items():
-        table.add_row(name, version)
-    table.add_row("cpu", machine.hardware(torch.device("cpu")))
+    found = {**machine.versions(), "cpu": machine.hardware(torch.device("cpu"))}
     for number in range(torch.cuda.device_count()):
-        table.add_row(f"cuda:{number}", machine.hardware(torch.device("cuda", number)))
-    table.add_row("backend reference", "ready")
+        found[f"cuda:{number}"] = machine.hardware(torch.device("cuda", number))
+    found["backend reference"] = "ready"
     for backend in ("cpu", "cuda"):
-        table.add_row(f"backend {backend}", missing_for(backend) or "ready")
-    _print(table)
+        found[f"backend {backend}"] = missing_for(backend) or "ready"
+    Sheet(["", ""], [list(fact) for fact in found.items()]).show()
 
 
 def _bench(arguments: list[str]) -> None:
@@ -347,10 +343,7 @@ def _bench_ops(arguments: list[str]) -> None:
     )
     facts = bench_ops.run(asked, lambda line: print(line, file=sys.stderr, flush=True))
     for title, sheet in bench_report.sheets(facts, asked.targets).items():
-        table = _table(title, *sheet.columns, labels=sheet.labels)
-        for row in sheet.rows:
-            table.add_row(*row)
-        _print(table)
+        sheet.show(title)
     if asked.plot:
         bench_report.draw(facts["results"], facts["hardware"], asked.plot)
 
@@ -360,19 +353,16 @@ def _bench_train(arguments: list[str]) -> None:
     import tyro
 
     from truesort.engine.bench import Bench, rows
+    from truesort.engine.tables import Sheet
 
     asked = tyro.cli(Bench, args=arguments, prog="truesort bench train", description=_bench_train.__doc__)
-    table = _table("", "task", "model", "n", "steps/s", "ms a step", "inside the scorer")
+    sheet = Sheet(["task", "model", "n", "steps/s", "ms a step", "inside the scorer"])
     for row in rows(asked):
-        table.add_row(
-            row.task,
-            row.model,
-            str(row.length),
-            f"{row.steps_per_second:,.1f}",
-            f"{row.milliseconds:.3f}",
-            f"{row.inside:.0%}",
-        )
-    _print(table)
+        sheet.rows.append([
+            row.task, row.model, str(row.length),
+            f"{row.steps_per_second:,.1f}", f"{row.milliseconds:.3f}", f"{row.inside:.0%}",
+        ])  # fmt: skip
+    sheet.show()
 
 
 BENCHES = {"ops": _bench_ops, "train": _bench_train}
@@ -389,23 +379,6 @@ def _demo(arguments: list[str]) -> None:
 
 def _nothing() -> None:
     pass
-
-
-def _table(title: str, *columns: str, labels: int = 2) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number >= labels else "left", overflow="fold")
-    return table
-
-
-def _print(table: "Table") -> None:
-    from rich.console import Console
-
-    console = Console()
-    Console(width=None if console.is_terminal else 140, highlight=False).print(table)
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {

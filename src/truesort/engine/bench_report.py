@@ -1,7 +1,6 @@
 """Results of the benchmark as tables and as a picture, from nothing but the JSON, so that both can be made again."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -11,6 +10,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from truesort.engine.bench_ops import ODD_EVEN_UP_TO, TARGETS, Target
 from truesort.engine.peers import CONTENDERS, NETWORKS, WHATS, Case
 from truesort.engine.record import Facts
+from truesort.engine.tables import Sheet
 
 ROWS_SHOWN = 100
 """The batch size of the picture, where the results have it."""
@@ -28,19 +28,6 @@ STYLES = dict(
     )
 )  # fmt: skip
 """Colour, marker and line, told apart also without the colours; peers are broken lines."""
-
-
-class Sheet(NamedTuple):
-    """A table of texts; the first `labels` columns say what a row is about."""
-
-    columns: list[str]
-    rows: list[list[str]]
-    labels: int
-
-    def markdown(self) -> str:
-        """As docs show it."""
-        rule = [":---"] + ["---:"] * (len(self.columns) - 1)
-        return "\n".join(f"| {' | '.join(row)} |" for row in (self.columns, rule, *self.rows))
 
 
 Results = dict[Case, dict[str, Facts]]
@@ -79,7 +66,7 @@ def times(results: list[Facts], key: str = "ms") -> Sheet:
     """A row for each case, a column for each contender; cases that nobody ran are left out."""
     cases = by_case(results)
     names = [name for name in CONTENDERS if any(facts.get(name, {}).get(key) for facts in cases.values())]
-    sheet = Sheet(["", "n", "B", *names], [], 3)
+    sheet = Sheet(["", "n", "B", *names], labels=3)
     for case, facts in cases.items():
         if any(result.get(key) is not None for result in facts.values()):
             sheet.rows.append(_label(case) + [_number(facts.get(name, {}).get(key), key) for name in names])
@@ -137,7 +124,7 @@ def _label(case: Case) -> list[str]:
 
 def left_out(results: list[Facts]) -> Sheet:
     """What has no time, and why."""
-    sheet = Sheet(["", "n", "B", "who", "why not"], [], 5)
+    sheet = Sheet(["", "n", "B", "who", "why not"], labels=5)
     for case, facts in by_case(results).items():
         for name, result in facts.items():
             if result["left_out"]:
