@@ -159,12 +159,21 @@ def test_broken_and_hostile_pictures_are_set_aside_with_a_reason(tmp_path: Path)
     noise.save(tmp_path / "cut.png")
     (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:1000])
     (tmp_path / "no-size.png").write_bytes(whole.replace(struct.pack(">II", 8, 8), struct.pack(">II", 0, 0)))
+    Image.new("L", (8, 8)).save(tmp_path / "program.png", "EPS")
     bomb(tmp_path / "bomb.png", 12_000)
     bomb(tmp_path / "huge-bomb.png", 2**31 - 1)
     found = encoded(tmp_path)
     assert found.names == ["good.png"]
     reasons = dict(found.unreadable)
-    assert set(reasons) == {"empty.png", "text.jpg", "cut.png", "no-size.png", "bomb.png", "huge-bomb.png"}
+    assert set(reasons) == {
+        "empty.png",
+        "text.jpg",
+        "cut.png",
+        "no-size.png",
+        "program.png",
+        "bomb.png",
+        "huge-bomb.png",
+    }
     assert all(str(tmp_path / name) in reason for name, reason in reasons.items())
     assert "144,000,000" in reasons["bomb.png"] or "12000" in reasons["bomb.png"]
 

@@ -24,6 +24,7 @@ from truesort.data._quick_csv import MISSING
 from truesort.data.items import ARRAY, Block, Cells
 
 SMALLEST_SIDE, LARGEST_SIDE = 16, 64
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP", "PPM", "AVIF")
 MOST_PIXELS = 100_000_000
 """A picture of more is a mistake or a decompression bomb."""
 MOST_CATEGORIES = 64
@@ -91,7 +92,7 @@ class Pictures:
 
         channels, height, width = self.shape
         try:
-            with Image.open(path) as image:
+            with _opened(path) as image:
                 _refuse_bomb(image.size)
                 image.draft(None, (4 * width, 4 * height))
                 upright = ImageOps.exif_transpose(image).convert("L" if channels == 1 else "RGB")
@@ -99,6 +100,14 @@ class Pictures:
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, MemoryError) as error:
             return f"{path}: not a readable picture ({error})"
         return np.asarray(fitted, dtype=np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
+
+
+def _opened(path: Path) -> Any:
+    """The picture, if its content is of a kind we know, whatever it is called: others run programs to be read."""
+    from PIL import Image
+
+    Image.init()
+    return Image.open(path, formats=[kind for kind in FORMATS if kind in Image.OPEN])
 
 
 def _refuse_bomb(size: tuple[int, int]) -> None:
@@ -110,7 +119,7 @@ def _side_and_greyness(path: Any) -> tuple[int, bool] | None:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings(action="ignore"), Image.open(path) as image:
+        with warnings.catch_warnings(action="ignore"), _opened(path) as image:
             return max(image.size), image.mode in ("1", "L", "LA", "I", "I;16", "F")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
