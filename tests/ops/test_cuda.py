@@ -93,7 +93,7 @@ def test_the_paths_of_many_rows(mode: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.gpu
 def test_a_row_of_hundred_thousand() -> None:
-    """The host launches layer by layer."""
+    """Many programs share the row."""
     keys = torch.randn(1, 100_000, dtype=torch.float64, device=DEVICE)
     for mode in MODES.values():
         check(Network("merge_exchange", **mode), keys, what=("sort",))

@@ -110,13 +110,13 @@ def _answer(source: Any, inputs: Inputs, asked: Asked) -> Tensor:
     return answer
 
 
-def _gradients(inputs: Inputs, grad: Tensor, asked: Asked) -> tuple[Tensor, Tensor | None]:
-    """Gradients with respect to keys and payload, by the fused backend."""
+def _gradients(inputs: Inputs, grad: Tensor, asked: Asked, both: bool = True) -> tuple[Tensor, Tensor | None]:
+    """Gradients with respect to keys and, of `both`, to the payload, by the fused backend."""
     keys, payload, count = inputs
     back = getattr(module_for(keys), f"{asked.what}_backward")
     if payload is None:
         return back(keys, count, grad, asked.net), None
-    gkeys, gpayload = back(keys, payload, count, grad, asked.net)
+    gkeys, gpayload = back(keys, payload, count, grad, asked.net, both)
     return gkeys, gpayload
 
 
@@ -134,7 +134,7 @@ class _Direct(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants to differentiate this as well
             gkeys, gpayload = torch.ops.truesort.network_backward(*ctx.saved_tensors, grad, *ctx.asked.flat())
             return gkeys, None if ctx.saved_tensors[1] is None else gpayload, None, None
-        return *_gradients(ctx.saved_tensors, grad, ctx.asked), None, None
+        return *_gradients(ctx.saved_tensors, grad, ctx.asked, ctx.needs_input_grad[1]), None, None
 
 
 _SETTINGS = "str what, str layout, str swap, float steepness, float art, bool error_free, str backward, SymInt outputs"

@@ -72,10 +72,10 @@ def reorder(keys: Tensor, payload: Tensor, count: Tensor | None, net: "Network")
 
 
 def reorder_backward(
-    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network"
-) -> tuple[Tensor, Tensor]:
-    """The gradients of keys and payload."""
-    result: tuple[Tensor, Tensor] = _backend().reorder_backward(keys, payload, count, grad, net)
+    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network", both: bool = True
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of keys and, of `both`, of the payload."""
+    result: tuple[Tensor, Tensor | None] = _backend().reorder_backward(keys, payload, count, grad, net, both)
     return result
 
 

@@ -202,8 +202,8 @@ def reorder(keys: Tensor, payload: Tensor, count: Tensor | None, net: "Network")
 
 
 def reorder_backward(
-    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network"
-) -> tuple[Tensor, Tensor]:
+    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network", both: bool
+) -> tuple[Tensor, Tensor | None]:
     n, columns = payload.shape[1:]
     out = torch.empty_like(keys, memory_format=torch.contiguous_format)
     out_payload = torch.empty_like(payload, memory_format=torch.contiguous_format)
@@ -213,14 +213,15 @@ def reorder_backward(
         arrays = (given, above, out.numpy(), out_payload.numpy())
         _task(keys, count, net, n, columns).run(_reorder.reorder_backward, *blocks, arrays=arrays)
         return out, out_payload
-    finite = (np.where(np.isfinite(given), given, given.dtype.type(0)), above, out.numpy())
     task = _task(keys, count, net, n, columns)
-    task.run_hard(_order.reorder_back, above, out_payload.numpy())
+    if both:
+        task.run_hard(_order.reorder_back, above, out_payload.numpy())
+    finite = (np.where(np.isfinite(given), given, given.dtype.type(0)), above, out.numpy())
     if net.backward == "matrix":
         task.run(_hard.matrix_backward, arrays=finite)
     else:
         task.run(_hard.reorder_backward, *blocks, arrays=finite)
-    return out, out_payload
+    return out, out_payload if both else None
 
 
 def project(

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 COLUMNS = 16
 """Columns a program of the memory kernels carries."""
 TILE = 64
+WARPS = 2
+"""With more, several warps would hold the same comparator of a tile, and one might read what another has swapped."""
 SCRATCH_PROGRAMS = 1056
-LAYER_BY_LAYER = 16_384
-"""From this many wires on, the host launches each layer over the whole device."""
+SHARED = 16_384
+"""From this many wires on, several programs share a row and wait for each other after every layer."""
 
 
 def available() -> str | None:
@@ -96,12 +98,22 @@ class _Rows:
     def scale(self) -> tuple[int, int]:
         return self.keys.shape[1], self.tables.size
 
-    def spans(self) -> list[tuple[int, int, int]]:
-        """(first layer, last layer, programs a row): all layers at once, or each alone over many programs."""
-        depth = self.tables.depth
-        if self.keys.shape[1] < LAYER_BY_LAYER:
-            return [(0, depth, 1)]
-        return [(layer, layer + 1, triton.cdiv(self.tables.widest, 512)) for layer in range(depth)]
+    def parts(self) -> int:
+        """Programs that share a row: as many as surely run at once, where a row is long enough to gain by it."""
+        if self.keys.shape[1] < SHARED or self.keys.device.type != "cuda":
+            return 1
+        programs = registers.processors(self.keys.device) // len(self.keys)
+        return max(1, min(programs, -(-self.tables.widest // 512)))
+
+    def launch(self) -> tuple[tuple[int, int], Tensor, dict[str, Any]]:
+        """The grid, the counters of programs at the end of a layer, and how the kernels of all layers are compiled."""
+        parts = self.parts()
+        arrived = torch.zeros(len(self.keys), dtype=torch.int32, device=self.keys.device)
+        tile = 512 if parts > 1 else min(1024, max(32, triton.next_power_of_2(self.tables.widest)))
+        options: dict[str, Any] = {"TILE": tile, "FAR": parts > 1, "num_warps": _warps(self.tables.widest)}
+        if parts > 1:
+            options["launch_cooperative_grid"] = True
+        return (len(self.keys), parts), arrived, options
 
 
 def _rows(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> _Rows:
@@ -127,20 +139,16 @@ def _places(order: Tensor) -> Tensor:
 def _soft(rows: _Rows) -> tuple[Tensor, Tensor]:
     """(sorted values, gaps of all comparators) of the soft network."""
     state, gaps = rows.keys.clone(), rows.keys.new_empty(len(rows.keys), rows.tables.size)
-    for first, last, parts in rows.spans():
-        wires.trace_soft[(len(state), parts)](
-            state, gaps, *rows.tables.arrays, rows.count, *rows.scale(), first, last, *rows.curve, **rows.flags,
-            TILE=_tile(rows, parts), num_warps=_warps(rows),
-        )  # fmt: skip
+    grid, arrived, options = rows.launch()
+    wires.trace_soft[grid](
+        state, gaps, *rows.tables.arrays, rows.count, arrived, *rows.scale(), rows.tables.depth, *rows.curve,
+        **rows.flags, **options,
+    )  # fmt: skip
     return state, gaps
 
 
-def _tile(rows: _Rows, parts: int) -> int:
-    return 512 if parts > 1 else min(1024, max(32, triton.next_power_of_2(rows.tables.widest)))
-
-
-def _warps(rows: _Rows) -> int:
-    return min(8, max(1, rows.tables.widest // 64))
+def _warps(widest: int) -> int:
+    return 1 << min(8, max(1, widest // 64)).bit_length() - 1
 
 
 def _hard(rows: _Rows, places: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,11 +156,11 @@ def _hard(rows: _Rows, places: Tensor) -> tuple[Tensor, Tensor]:
     count, n = rows.keys.shape
     items = torch.arange(n, dtype=torch.int32, device=places.device).repeat(count, 1)
     swapped = torch.empty(count, rows.tables.size, dtype=torch.int8, device=places.device)
-    for first, last, parts in rows.spans():
-        wires.trace_hard[(count, parts)](
-            items, places, swapped, *rows.tables.arrays, rows.count, *rows.scale(), first, last,
-            COUNTED=rows.count is not None, TILE=_tile(rows, parts), num_warps=_warps(rows),
-        )  # fmt: skip
+    grid, arrived, options = rows.launch()
+    wires.trace_hard[grid](
+        items, places, swapped, *rows.tables.arrays, rows.count, arrived, *rows.scale(), rows.tables.depth,
+        COUNTED=rows.count is not None, **options,
+    )  # fmt: skip
     return items, swapped
 
 
@@ -161,7 +169,7 @@ def _mixed(rows: _Rows, gaps: Tensor, flow: Tensor, reverse: bool) -> Tensor:
     columns, wide = flow.shape[2], _wide(flow)
     wires.mix_layers[(len(flow), triton.cdiv(columns, wide))](
         flow, gaps, *rows.tables.arrays, rows.count, *rows.scale(), columns, rows.tables.depth, *rows.curve, reverse,
-        **rows.flags, TILE=TILE, WIDE=wide, num_warps=4,
+        **rows.flags, TILE=TILE, WIDE=wide, num_warps=WARPS,
     )  # fmt: skip
     return flow
 
@@ -181,7 +189,7 @@ def _shares_soft(rows: _Rows, gaps: Tensor, payload: Tensor, flow: Tensor) -> Te
     wires.shares_soft[(programs,)](
         flow, payload, gaps, shares, scratch, *rows.tables.arrays, rows.count, *rows.scale(), columns, depth, count,
         blocks, stretch, room, rows.tables.widest, *rows.curve, *payload.stride(),
-        **rows.flags, TILE=TILE, WIDE=wide, num_warps=4,
+        **rows.flags, TILE=TILE, WIDE=wide, num_warps=WARPS,
     )  # fmt: skip
     return shares
 
@@ -195,7 +203,7 @@ def _shares_hard(rows: _Rows, traced: tuple[Tensor, Tensor], payload: Tensor, fl
     items, swapped = traced[0].repeat_interleave(blocks, 0), traced[1]
     wires.shares_hard[(count, blocks)](
         flow, payload, rows.keys, items, swapped, shares, *rows.tables.arrays, rows.count, *rows.scale(), columns,
-        rows.tables.depth, blocks, *rows.curve, *payload.stride(), **rows.flags, TILE=TILE, WIDE=wide, num_warps=4,
+        rows.tables.depth, blocks, *rows.curve, *payload.stride(), **rows.flags, TILE=TILE, WIDE=wide, num_warps=WARPS,
     )  # fmt: skip
     return shares
 
@@ -211,13 +219,13 @@ def _keys_back(
     payload_strides = payload.stride() if payload is not None else (0, 0, 0)
     columns = 0 if payload is None else payload.shape[2]
     matrix = hard is not None and rows.net.backward == "matrix"
-    for first, last, parts in reversed(rows.spans()):
-        wires.values_back[(len(flow), parts)](
-            flow, shares, gaps, rows.keys, items, swapped, places, grad, rows.keys if payload is None else payload,
-            *rows.tables.arrays, rows.count, *rows.scale(), columns, 1 if shares is None else shares.shape[1], columns,
-            first, last, *rows.curve, *grad_strides, *payload_strides, kind, hard is not None, matrix,
-            **rows.flags, TILE=_tile(rows, parts), num_warps=_warps(rows),
-        )  # fmt: skip
+    grid, arrived, options = rows.launch()
+    wires.values_back[grid](
+        flow, shares, gaps, rows.keys, items, swapped, places, grad, rows.keys if payload is None else payload,
+        *rows.tables.arrays, rows.count, arrived, *rows.scale(), columns, 1 if shares is None else shares.shape[1],
+        columns, rows.tables.depth, *rows.curve, *grad_strides, *payload_strides, kind, hard is not None, matrix,
+        **rows.flags, **options,
+    )  # fmt: skip
     return flow.masked_fill_(rows.bad | rows.keys.isinf(), 0)
 
 
@@ -316,18 +324,29 @@ def reorder(keys: Tensor, payload: Tensor, count: Tensor | None, net: "Network")
 
 
 def reorder_backward(
-    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network"
-) -> tuple[Tensor, Tensor]:
-    """The gradients of the keys and of the payload from that of `reorder`."""
+    keys: Tensor, payload: Tensor, count: Tensor | None, grad: Tensor, net: "Network", both: bool = True
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of the keys and, of `both`, of the payload from that of `reorder`."""
     if payload.numel() == 0:
         return torch.zeros_like(keys, memory_format=torch.contiguous_format), payload.new_empty(payload.shape)
     with _on(keys):
         rows = _rows(keys, count, net, keys.shape[1])
-        flow = grad.clone(memory_format=torch.contiguous_format)
-        gkeys = _from_above(rows, payload, flow)
-        if net.error_free:
-            flow = grad.gather(1, _places(_order(rows))[..., None].expand_as(grad))
-        return gkeys, flow.masked_fill(rows.bad[..., None], 0)
+        if not net.error_free:
+            flow = grad.clone(memory_format=torch.contiguous_format)
+            return _from_above(rows, payload, flow), flow.masked_fill_(rows.bad[..., None], 0)
+        if payload.shape[2] < keys.shape[1]:
+            gkeys = _from_above(rows, payload, grad.clone(memory_format=torch.contiguous_format))
+        else:
+            gkeys = permutation_backward(keys, count, _entries(payload, grad), net)
+        if not both:
+            return gkeys, None
+        back = grad.gather(1, _places(_order(rows))[..., None].expand_as(grad))
+        return gkeys, back.masked_fill_(rows.bad[..., None], 0)
+
+
+def _entries(payload: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of P from that of Pᵀ payload: with more columns than items it is the smaller of the two."""
+    return payload.nan_to_num(0, 0, 0) @ grad.transpose(1, 2)
 
 
 def _from_above(rows: _Rows, payload: Tensor, flow: Tensor) -> Tensor:

@@ -22,29 +22,38 @@ PROGRAMS = 1056
 
 
 @triton.jit
-def _patches(x_ptr, m, M, oh, ow, n, q, C: tl.constexpr, H, W, S: tl.constexpr, K: tl.constexpr, KP: tl.constexpr):
-    """What the kernel sees at position q of the 2×2 of each pooled position: (positions, C·S·S padded to KP), bf16."""
+def _patches(x_ptr, m, M, C: tl.constexpr, H, W, S: tl.constexpr, E: tl.constexpr, KP: tl.constexpr):
+    """What the four positions of each pooled one see together: (positions, C·E·E padded to KP), bf16, E = S + 1."""
+    ow, oh, n = m % (W // 2), (m // (W // 2)) % (H // 2), m // ((W // 2) * (H // 2))
     k = tl.arange(0, KP)[None, :]
-    y = (2 * oh + q // 2)[:, None] + (k % (S * S)) // S - S // 2
-    z = (2 * ow + q % 2)[:, None] + k % S - S // 2
-    inside = (y >= 0) & (y < H) & (z >= 0) & (z < W) & (k < K) & (m < M)[:, None]
-    where = ((n[:, None] * C + k // (S * S)) * H + y) * W + z
+    y = (2 * oh)[:, None] + (k % (E * E)) // E - S // 2
+    z = (2 * ow)[:, None] + k % E - S // 2
+    inside = (y >= 0) & (y < H) & (z >= 0) & (z < W) & (k < C * E * E) & (m < M)[:, None]
+    where = ((n[:, None] * C + k // (E * E)) * H + y) * W + z
     return tl.load(x_ptr + where, mask=inside, other=0.0).to(FACTOR)
+
+
+@triton.jit
+def _weights(w_ptr, q, C: tl.constexpr, S: tl.constexpr, E: tl.constexpr, KP: tl.constexpr, CO: tl.constexpr):
+    """The kernel as position q of the four lays it on what they see together: (KP, CO)."""
+    k, o = tl.arange(0, KP)[:, None], tl.arange(0, CO)[None, :]
+    y, z = (k % (E * E)) // E - q // 2, k % E - q % 2
+    inside = (k < C * E * E) & (y >= 0) & (y < S) & (z >= 0) & (z < S)
+    return tl.load(w_ptr + o * (C * S * S) + (k // (E * E) * S + y) * S + z, inside, 0.0).to(FACTOR)
 
 
 @triton.jit
 def _convolve_pool(
     x_ptr, w_ptr, b_ptr, out_ptr, won_ptr, M, H, W,
-    C: tl.constexpr, S: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, CO: tl.constexpr, B: tl.constexpr,
+    C: tl.constexpr, S: tl.constexpr, E: tl.constexpr, KP: tl.constexpr, CO: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
+    o = tl.arange(0, CO)
     m = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    ow, oh, n = m % (W // 2), (m // (W // 2)) % (H // 2), m // ((W // 2) * (H // 2))
-    k, o = tl.arange(0, KP)[:, None], tl.arange(0, CO)
-    w = tl.load(w_ptr + o[None, :] * K + k, mask=k < K, other=0.0).to(FACTOR)
+    seen = _patches(x_ptr, m, M, C, H, W, S, E, KP)
     best = tl.full((B, CO), float("-inf"), tl.float32)
     won = tl.zeros((B, CO), tl.int32)
     for q in tl.static_range(4):
-        here = tl.dot(_patches(x_ptr, m, M, oh, ow, n, q, C, H, W, S, K, KP), w)
+        here = tl.dot(seen, _weights(w_ptr, q, C, S, E, KP, CO))
         won = tl.where(here > best, q, won)
         best = tl.maximum(best, here)
     best += tl.load(b_ptr + o)[None, :]
@@ -57,24 +66,29 @@ def _convolve_pool(
 @triton.jit
 def _convolve_pool_backward(
     x_ptr, g_ptr, won_ptr, dw_ptr, db_ptr, M, H, W,
-    C: tl.constexpr, S: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, CO: tl.constexpr, B: tl.constexpr,
+    C: tl.constexpr, S: tl.constexpr, E: tl.constexpr, KP: tl.constexpr, CO: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
-    o = tl.arange(0, CO)
-    dw = tl.zeros((KP, CO), tl.float32)
+    k, o = tl.arange(0, KP)[:, None], tl.arange(0, CO)
+    d0, d1 = tl.zeros((KP, CO), tl.float32), tl.zeros((KP, CO), tl.float32)
+    d2, d3 = tl.zeros((KP, CO), tl.float32), tl.zeros((KP, CO), tl.float32)
     db = tl.zeros((CO,), tl.float32)
     for start in range(program * B, M, tl.num_programs(0) * B):
         m = tl.arange(0, B).to(tl.int64) + start
-        ow, oh, n = m % (W // 2), (m // (W // 2)) % (H // 2), m // ((W // 2) * (H // 2))
         place = m[:, None] * CO + o[None, :]
-        g = tl.load(g_ptr + place, mask=(m < M)[:, None], other=0.0)
+        g = tl.load(g_ptr + place, mask=(m < M)[:, None], other=0.0).to(tl.float32)
         won = tl.load(won_ptr + place, mask=(m < M)[:, None], other=4)
-        for q in tl.static_range(4):
-            share = tl.where(won == q, g.to(tl.float32), 0.0).to(FACTOR)
-            dw += tl.dot(tl.trans(_patches(x_ptr, m, M, oh, ow, n, q, C, H, W, S, K, KP)), share)
-        db += tl.sum(tl.where(won < DEAD, g.to(tl.float32), 0.0), 0)
-    k = tl.arange(0, KP)[:, None]
-    tl.store(dw_ptr + (program * K + k) * CO + o[None, :], dw, mask=k < K)
+        seen = tl.trans(_patches(x_ptr, m, M, C, H, W, S, E, KP))
+        d0 += tl.dot(seen, tl.where(won == 0, g, 0.0).to(FACTOR))
+        d1 += tl.dot(seen, tl.where(won == 1, g, 0.0).to(FACTOR))
+        d2 += tl.dot(seen, tl.where(won == 2, g, 0.0).to(FACTOR))
+        d3 += tl.dot(seen, tl.where(won == 3, g, 0.0).to(FACTOR))
+        db += tl.sum(tl.where(won < DEAD, g, 0.0), 0)
+    to = dw_ptr + (program * 4 * C * E * E + k) * CO + o[None, :]
+    tl.store(to, d0, mask=k < C * E * E)
+    tl.store(to + C * E * E * CO, d1, mask=k < C * E * E)
+    tl.store(to + 2 * C * E * E * CO, d2, mask=k < C * E * E)
+    tl.store(to + 3 * C * E * E * CO, d3, mask=k < C * E * E)
     tl.store(db_ptr + program * CO + o, db)
 
 
@@ -138,12 +152,11 @@ def convolve_pool(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tens
     """relu(max_pool2d(conv2d(x, weight, bias), 2)) in bfloat16, and the winners; x contiguous with even sides."""
     (count, channels, height, width), side, outputs = x.shape, weight.shape[-1], len(weight)
     out, won = _pooled(x, count, outputs, height, width)
-    positions, seen = out.numel() // outputs, channels * side * side
+    positions = out.numel() // outputs
     if positions:
         _convolve_pool[(triton.cdiv(positions, POSITIONS),)](
-            x, weight.contiguous(), bias, out, won, positions, height, width,
-            C=channels, S=side, K=seen, KP=max(16, triton.next_power_of_2(seen)), CO=outputs, B=POSITIONS,
-        )  # fmt: skip
+            x, weight.contiguous(), bias, out, won, positions, height, width, **_sizes(channels, side, outputs)
+        )
     return out, won
 
 
@@ -156,14 +169,23 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 def convolve_pool_backward(x: Tensor, grad: Tensor, won: Tensor, side: int) -> tuple[Tensor, Tensor]:
     """The gradients of weight and bias, float32."""
     _, channels, height, width = x.shape
-    outputs, seen, positions = won.shape[1], channels * side * side, won.numel() // won.shape[1]
-    programs = _programs(positions)
-    dw, db = x.new_empty((programs, seen, outputs)), x.new_empty((programs, outputs))
+    outputs, positions = won.shape[1], won.numel() // won.shape[1]
+    programs = max(1, _programs(positions) // 4)
+    dw = x.new_empty((programs, 4, channels, side + 1, side + 1, outputs))
+    db = x.new_empty((programs, outputs))
     _convolve_pool_backward[(programs,)](
-        x, grad, won, dw, db, positions, height, width,
-        C=channels, S=side, K=seen, KP=max(16, triton.next_power_of_2(seen)), CO=outputs, B=POSITIONS,
+        x, grad, won, dw, db, positions, height, width, **_sizes(channels, side, outputs),
+        num_warps=4 if channels == 1 else 8,
     )  # fmt: skip
-    return dw.sum(0).t().reshape(outputs, channels, side, side).contiguous(), db.sum(0)
+    whole = dw.sum(0)
+    parts = [whole[q, :, q // 2 : q // 2 + side, q % 2 : q % 2 + side] for q in range(4)]
+    return torch.stack(parts).sum(0).movedim(-1, 0).contiguous(), db.sum(0)
+
+
+def _sizes(channels: int, side: int, outputs: int) -> dict[str, int]:
+    """What the kernels of a first convolution are compiled for."""
+    seen = 1 << (channels * (side + 1) ** 2 - 1).bit_length()
+    return {"C": channels, "S": side, "E": side + 1, "KP": max(16, seen), "CO": outputs, "B": POSITIONS}
 
 
 @convolve_pool_backward.register_fake

@@ -40,7 +40,7 @@ def _shape(n: int) -> tuple[int, int, int, int]:
 
 
 @lru_cache(maxsize=8)
-def _processors(device: torch.device) -> int:
+def processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
@@ -148,7 +148,7 @@ def _back_soft(
     curve, flags = _settings(net, count is not None, lanes)
     stretches = triton.cdiv(triton.cdiv(n, 2), PAIRS)
     room = stretches * (128 * columns + PAIRS * 8 * lanes)
-    programs = min(rows * blocks, PROGRAMS_A_PROCESSOR * _processors(keys.device))
+    programs = min(rows * blocks, PROGRAMS_A_PROCESSOR * processors(keys.device))
     soft.permutation_soft_back[(programs,)](
         keys, grad, folds, gkeys, shares, keys.new_empty(programs * room), count, n, grad.shape[2], rows, blocks, room,
         *keys.stride(), *grad.stride(), *curve, **flags, D=columns, PAIRS=PAIRS, FUSED=folds is None,

@@ -1,7 +1,7 @@
 """Triton kernels for any network of any size: the wires live in device memory and the layers pass over them.
 
-One program serves a row (or a block of columns of a row) through all layers, with a barrier between two layers; for
-rows too large for that, the host launches the same kernels layer by layer over the whole device. Soft states that the
+One program serves a row (or a block of columns of a row) through all layers, with a barrier between two layers; of
+rows too large for that, many programs take a share each and wait for each other after every layer. Soft states that the
 backward pass needs are computed again from a checkpoint every few layers; hard ones are run backwards from one bit a
 comparator. The register kernels of _odd_even.py are the fast lane beside this road.
 """
@@ -25,17 +25,32 @@ def _comparators(at, end, low, high, since, count, row, TILE: tl.constexpr, COUN
 
 
 @triton.jit
+def _finish_layer(arrived, layers, FAR: tl.constexpr):
+    """Wait for what works on the same row: the threads of this program or, FAR, all programs of the row.
+
+    `arrived` counts the programs that have come to the end of a layer, `layers` of which are now done.
+    """
+    tl.debug_barrier()
+    if FAR:
+        here = tl.atomic_add(arrived, 1) + 1
+        while here < layers * tl.num_programs(1):
+            here = tl.atomic_add(arrived, 0)
+        tl.debug_barrier()
+
+
+@triton.jit
 def trace_soft(
-    wires, gaps, low, high, since, start, count, n, size, first, last, steep, rest,
-    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, TILE: tl.constexpr,
+    wires, gaps, low, high, since, start, count, arrived, n, size, depth, steep, rest,
+    SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, TILE: tl.constexpr, FAR: tl.constexpr,
 ):  # fmt: skip
-    """Send the wires (rows, n) through layers first to last, in place; the gaps (rows, size) are what they met."""
+    """Send the wires (rows, n) through all layers, in place; the gaps (rows, size) are what they met."""
     row, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
+    arrived += row
     wires += row * n
     gaps += row * size
     dtype = wires.dtype.element_ty
     steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
-    for layer in range(first, last):
+    for layer in range(depth):
         end = tl.load(start + layer + 1)
         for at in range(tl.load(start + layer) + part * TILE, end, parts * TILE):
             number, inside, live, i, j = _comparators(at, end, low, high, since, count, row, TILE, COUNTED)
@@ -45,20 +60,21 @@ def trace_soft(
             tl.store(gaps + number, gap, inside)
             tl.store(wires + i, mix(a, b, stay, leave), live)
             tl.store(wires + j, mix(b, a, stay, leave), live)
-        tl.debug_barrier()
+        _finish_layer(arrived, layer + 1, FAR)
 
 
 @triton.jit
 def trace_hard(
-    items, places, swapped, low, high, since, start, count, n, size, first, last,
-    COUNTED: tl.constexpr, TILE: tl.constexpr,
+    items, places, swapped, low, high, since, start, count, arrived, n, size, depth,
+    COUNTED: tl.constexpr, TILE: tl.constexpr, FAR: tl.constexpr,
 ):  # fmt: skip
     """Sort the items (rows, n) on the wires by their final places, in place; `swapped` (rows, size) says who moved."""
     row, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
+    arrived += row
     items += row * n
     places += row * n
     swapped += row * size
-    for layer in range(first, last):
+    for layer in range(depth):
         end = tl.load(start + layer + 1)
         for at in range(tl.load(start + layer) + part * TILE, end, parts * TILE):
             number, inside, live, i, j = _comparators(at, end, low, high, since, count, row, TILE, COUNTED)
@@ -67,7 +83,7 @@ def trace_hard(
             tl.store(swapped + number, swap.to(tl.int8), inside)
             tl.store(items + i, q, swap)
             tl.store(items + j, p, swap)
-        tl.debug_barrier()
+        _finish_layer(arrived, layer + 1, FAR)
 
 
 @triton.jit
@@ -254,12 +270,12 @@ def _met_in_place(grad, payload, p, q, at_i, at_j, columns, live, grad_wire, gra
 @triton.jit
 def values_back(
     flow, shares, gaps, keys, items, swapped, places, grad, payload,
-    low, high, since, start, count, n, size, columns, blocks, outputs, first, last, steep, rest,
+    low, high, since, start, count, arrived, n, size, columns, blocks, outputs, depth, steep, rest,
     grad_row, grad_wire, grad_column, payload_row, payload_item, payload_column,
     SHARES: tl.constexpr, HARD: tl.constexpr, MATRIX: tl.constexpr, SWAP: tl.constexpr, ART: tl.constexpr,
-    COUNTED: tl.constexpr, TILE: tl.constexpr,
+    COUNTED: tl.constexpr, TILE: tl.constexpr, FAR: tl.constexpr,
 ):  # fmt: skip
-    """Carry the gradient of the keys, `flow` (rows, n), back through layers last to first, in place.
+    """Carry the gradient of the keys, `flow` (rows, n), back through all layers, in place.
 
     SHARES says where a comparator's dL/dσ from above the keys comes from: "none"; "blocks", the array `shares`; "items"
     and "entries", gathered where hard permutations meet: from a gradient and a payload, or from P's gradient `payload`.
@@ -267,10 +283,11 @@ def values_back(
     row, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     dtype = flow.dtype.element_ty
     steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
+    arrived += row
     flow += row * n
     payload += row * payload_row
-    for step in range(last - first):
-        layer = last - 1 - step
+    for step in range(depth):
+        layer = depth - 1 - step
         end = tl.load(start + layer + 1)
         for at in range(tl.load(start + layer) + part * TILE, end, parts * TILE):
             number, inside, live, i, j = _comparators(at, end, low, high, since, count, row, TILE, COUNTED)
@@ -310,4 +327,4 @@ def values_back(
                 stay, leave = tl.where(swap, 0.0, 1.0), tl.where(swap, 1.0, 0.0)
             tl.store(flow + i, mix(above, beside, stay, leave) - turn, live)
             tl.store(flow + j, mix(beside, above, stay, leave) + turn, live)
-        tl.debug_barrier()
+        _finish_layer(arrived, step + 1, FAR)
