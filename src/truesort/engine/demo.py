@@ -6,6 +6,8 @@ what a digit is. The pictures come with scikit-learn; those it is tested on are 
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +90,8 @@ def _teach(console: Console, demo: Demo) -> None:
     start = time.monotonic()
     folder = demo.folder / "run"
     _clear(folder)
-    result = train(_config(demo), folder, device="cpu", show=show_on(sys.stdout, "learning"))
+    with _one_thread():
+        result = train(_config(demo), folder, device="cpu", show=show_on(sys.stdout, "learning"))
     picture = demo.folder / "sorted.png"
     draw(load(folder), data.open("digits4"), LENGTH, picture)
     test = result["test"]
@@ -98,6 +101,17 @@ def _teach(console: Console, demo: Demo) -> None:
     table.add_row("by guessing", "0.8%, 20.0%")
     console.print(table)
     console.print(f"Before and after: [bold]{picture}[/bold]   ({time.monotonic() - start:.0f} s)")
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """A second core helps so small a scorer little, and on a busy machine two threads mostly wait."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _config(demo: Demo) -> Config:
