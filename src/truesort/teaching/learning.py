@@ -171,12 +171,12 @@ def _average(mean: nn.Module, scorer: nn.Module, memory: float) -> None:
 
 
 def augmented(pictures: Tensor, generator: torch.Generator) -> Tensor:
-    """Pictures (n, C, H, W), each turned, stretched, slanted and shifted at random by about a tenth."""
+    """Pictures (n, C, H, W), each turned, stretched, slanted and shifted at random by up to a fifth or so."""
 
     def around(centre: float, reach: float, *more: int) -> Tensor:
         return centre + reach * (2 * torch.rand(len(pictures), *more, generator=generator) - 1)
 
-    angle, slant, scale, shift = around(0, 0.2), around(0, 0.1), around(1, 0.12, 2), around(0, 0.12, 2)
+    angle, slant, scale, shift = around(0, 0.25), around(0, 0.25), around(1, 0.2, 2), around(0, 0.15, 2)
     first = torch.stack([angle.cos() * scale[:, 0], slant - angle.sin() * scale[:, 1], shift[:, 0]], -1)
     second = torch.stack([angle.sin() * scale[:, 0], angle.cos() * scale[:, 1], shift[:, 1]], -1)
     grid = F.affine_grid(torch.stack([first, second], 1), list(pictures.shape), align_corners=False)
