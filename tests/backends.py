@@ -10,8 +10,8 @@ from torch import Tensor
 from truesort.ops import Network, Permutahedron, reference
 
 WHAT = ("sort", "rank", "permutation", "reorder")
-TOLERANCE = {torch.float64: {"rtol": 1e-8, "atol": 1e-10}, torch.float32: {"rtol": 2e-4, "atol": 2e-5}}
-EXACT = {"rtol": 0.0, "atol": 0.0}
+TOLERANCE = {torch.float64: (1e-8, 1e-10), torch.float32: (2e-4, 2e-5)}
+"""Of each type: what an entry may be off by as a share of itself, and as a share of the largest entry from 1 up."""
 MODES = {
     "soft": {"error_free": False},
     "swap": {"error_free": True, "backward": "swap"},
@@ -108,10 +108,17 @@ def compare(source: ModuleType, case: Case, grad=grad_like) -> None:
     parts = zip(("result", "gradient of keys", "of payload"), case.fused(source, grad), case.truth(grad), strict=True)
     for part, ours, theirs in parts:
         message = f"{case.what}, {part}: {case.net}, n = {case.keys.shape[1]}, outputs = {case.outputs}"
-        tolerance = EXACT if part == "result" and case.net.error_free else TOLERANCE[case.keys.dtype]
-        torch.testing.assert_close(
-            ours.double(), theirs.double(), equal_nan=True, **tolerance, msg=lambda m, say=message: f"{say}\n{m}"
-        )
+        close(ours, theirs, case.keys.dtype, message, exact=part == "result" and case.net.error_free)
+
+
+def close(ours: Tensor, truth: Tensor, dtype: torch.dtype, message: str, exact: bool = False) -> None:
+    """Assert that numbers computed in `dtype` are the truth up to rounding, which grows with the largest of them."""
+    relative, absolute = (0.0, 0.0) if exact else TOLERANCE[dtype]
+    largest = max(1.0, truth.nan_to_num(0, 0, 0).abs().max().item() if truth.numel() else 0.0)
+    torch.testing.assert_close(
+        ours.double(), truth.double(), equal_nan=True, rtol=relative, atol=absolute * largest,
+        msg=lambda text: f"{message}\n{text}",
+    )  # fmt: skip
 
 
 def check_projection(source: ModuleType, method: Permutahedron, keys: Tensor, count: Tensor | None = None) -> None:
@@ -129,6 +136,5 @@ def check_projection(source: ModuleType, method: Permutahedron, keys: Tensor, co
         result, *parts = source.project(keys, *settings, ranks)
         ours = source.project_backward(keys, *settings, ranks, *parts, result, above.to(keys))
         wanted = truth.detach().masked_fill(bad, math.nan)
-        tolerance = TOLERANCE[keys.dtype]
-        torch.testing.assert_close(result.double()[real], wanted[real], equal_nan=True, **tolerance)
-        torch.testing.assert_close(ours.double(), gradient.masked_fill(bad, 0), **tolerance)
+        close(result[real], wanted[real], keys.dtype, f"{method}, ranks: {ranks}")
+        close(ours, gradient.masked_fill(bad, 0), keys.dtype, f"gradient of {method}, ranks: {ranks}")

@@ -125,7 +125,10 @@ def test_bad_arguments_are_named(call: Any, error: type[Exception], words: str) 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_forcing_a_backend_that_cannot_serve_says_why() -> None:
-    with pytest.raises(RuntimeError, match="backend 'cuda' cannot serve here: .*; use ts.backend"), ts.backend("cuda"):
+    with (
+        pytest.raises(RuntimeError, match=r"backend 'cuda' cannot serve here: .*; use ts\.backend"),
+        ts.backend("cuda"),
+    ):
         pass
     with ts.backend("reference"):
         assert ts.sort(torch.tensor([2.0, 1.0])).tolist() == [1, 2]

@@ -13,7 +13,8 @@ from promises import laws, table
 from variants import Problem, close, problems, short, variants
 
 LAWS_TESTED_HERE = {
-    "exact", "builds P", "columns", "rows", "weighs", "reorders", "follows", "shifts", "mirrors", "hardens", "pads", "smooth",
+    "exact", "builds P", "columns", "rows", "weighs", "reorders",
+    "follows", "shifts", "mirrors", "hardens", "pads", "smooth",
 }  # fmt: skip
 few = settings(max_examples=3, deadline=None, database=None)
 PRECISE = [torch.float64, torch.float32]

@@ -33,14 +33,24 @@ def test_values_and_gradients(shape: tuple[int, ...], kernel: int) -> None:
         found = convolve_pool(x.bfloat16() if deep else x, layer)
     with torch.no_grad():
         layer.weight.copy_(layer.weight.bfloat16())
-    right = plain(x, layer)
+    right = as_computed(x, layer, rounded=deep)
     assert found.is_contiguous(memory_format=torch.channels_last)
-    grad = torch.randn_like(right)
+    grad = torch.randn_like(right).bfloat16()
     wanted = [layer.weight, layer.bias, *([x] if deep else [])]
-    got, exact = torch.autograd.grad(found, wanted, grad.bfloat16()), torch.autograd.grad(right, wanted, grad)
-    assert relative(found, right) < 1e-2
+    got, exact = torch.autograd.grad(found, wanted, grad), torch.autograd.grad(right, wanted, grad.float())
+    assert relative(found, right) < 5e-3
     for a, b in zip(got, exact, strict=True):
-        assert relative(a, b) < 5e-2  # another of four nearly equal positions may win
+        assert relative(a, b) < 1e-2
+
+
+def as_computed(x: torch.Tensor, layer: torch.nn.Conv2d, rounded: bool) -> torch.Tensor:
+    """In float32, the winners chosen among what the fused operators see: the convolution in bfloat16, if `rounded`."""
+    whole = F.conv2d(x, layer.weight, padding=layer.padding)
+    if rounded:
+        with torch.autocast("cuda", torch.bfloat16):
+            seen = F.conv2d(x.bfloat16(), layer.weight, padding=layer.padding).float()
+        whole = whole + (seen - whole).detach()
+    return F.relu(F.max_pool2d(whole, 2) + layer.bias[:, None, None])
 
 
 def relative(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -36,9 +36,10 @@ class Pace:
     """Whether a call is not even tried if smaller ones say that it takes too long."""
 
 
-def entrants(case: Case) -> list[str]:
-    """Who computes this and is installed."""
-    return [name for name, contender in CONTENDERS.items() if contender.serves(case) and not contender.missing()]
+def entrants(case: Case, families: tuple[str, ...]) -> list[str]:
+    """Who computes this, is of one of these families and is installed."""
+    able = (one for one in CONTENDERS.values() if one.serves(case) and one.family in families)
+    return [contender.name for contender in able if not contender.missing()]
 
 
 def left_out(case: Case, contender: str, why: str) -> Facts:
@@ -102,13 +103,13 @@ class _Runner:
 class Heat:
     """One case on one device."""
 
-    def __init__(self, case: Case, pace: Pace, watch: Stopwatch, history: History) -> None:
-        self._case, self._pace, self._watch, self._history = case, pace, watch, history
+    def __init__(self, case: Case, names: list[str], pace: Pace, watch: Stopwatch, history: History) -> None:
+        self._case, self._names, self._pace, self._watch, self._history = case, names, pace, watch, history
         self._inputs: tuple[Tensor, Tensor] | None = None
 
     def results(self) -> list[Facts]:
         """The times, or why there are none."""
-        found: dict[str, Facts | _Runner] = {name: self._entered(name) for name in entrants(self._case)}
+        found: dict[str, Facts | _Runner] = {name: self._entered(name) for name in self._names}
         self._race([runner for runner in found.values() if isinstance(runner, _Runner)])
         return [self._result(entry) if isinstance(entry, _Runner) else entry for entry in found.values()]
 

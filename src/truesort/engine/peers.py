@@ -83,6 +83,11 @@ class Contender:
     layouts: tuple[str, ...] = tuple(LAYOUTS)
     """Which networks it has."""
 
+    @property
+    def family(self) -> str:
+        """Those of a family have the same answer or, if error-free, the same gradient to begin with."""
+        return "permutahedron" if "Permutahedron" in (self.name, self.like) else "network"
+
     def missing(self) -> bool:
         """Whether its package is not here."""
         return self.package is not None and find_spec(self.package) is None

@@ -65,7 +65,7 @@ def _stack(figure: Any, place: Any, one: Batch, order: Tensor, right: Tensor | N
     inner = place.subgridspec(len(order), 1, hspace=0.14)
     for position, item in enumerate(order.tolist()):
         axes = figure.add_subplot(inner[position])
-        axes.imshow(one.items[item, 0], cmap="gray_r", vmin=0, vmax=255, interpolation="nearest", aspect="auto")
+        axes.imshow(one.items[item, 0].numpy(), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest", aspect="auto")
         good = None if right is None else bool(right[position])
         colour = QUIET if good is None else RIGHT if good else WRONG
         label = f"{int(one.values[item]):04d}" + (" ✗" if good is False else "")
@@ -76,7 +76,7 @@ def _stack(figure: Any, place: Any, one: Batch, order: Tensor, right: Tensor | N
 
 def _matrix(axes: Any, P: Tensor) -> None:
     n = len(P)
-    axes.imshow(P, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.imshow(P.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for at in range(1, n):
         axes.axhline(at - 0.5, color="white", linewidth=1.5)
         axes.axvline(at - 0.5, color="white", linewidth=1.5)

@@ -4,8 +4,18 @@ A soft sort turns differences of scores into probabilities; in bfloat16, with it
 scores of one sequence would be equal.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """Where autocast is off for the device of `x`, if that has an autocast."""
+    if not torch.amp.is_autocast_available(x.device.type):
+        return nullcontext()
+    return torch.autocast(x.device.type, enabled=False)
 
 
 class Score(nn.Linear):
@@ -16,7 +26,5 @@ class Score(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., inputs) to (...)."""
-        if not torch.amp.is_autocast_available(x.device.type):
-            return super().forward(x).squeeze(-1)
-        with torch.autocast(x.device.type, enabled=False):
+        with full_precision(x):
             return super().forward(x.to(self.weight.dtype)).squeeze(-1)

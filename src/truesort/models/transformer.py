@@ -3,6 +3,7 @@
 Attention runs within each sequence, never over the batch (where the published code has it), and there is no positional
 encoding; so what else is in the batch changes no score, and permuting a sequence permutes its scores. The layers are
 those of torch's encoder (ReLU, normalisation after each residual, no final one), whose parameter counts the paper has.
+They stay outside autocast: their vectors are so short that casting them takes longer than computing with them.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from truesort.models._convolutions import MOST_LAYERS, Convolutions, ImageFeatures
-from truesort.models._score import Score
+from truesort.models._score import Score, full_precision
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,10 @@ class TransformerScorer(nn.Module):
         """One score an item; `mask` (B, n) is True where an item is real, and what is not changes no real score."""
         x = self.embed(self.features(items))
         visible = None if mask is None else _visible(mask)
-        for layer in self.layers:
-            x = layer(x, visible)
+        with full_precision(x):
+            x = x.to(self.head.weight.dtype)
+            for layer in self.layers:
+                x = layer(x, visible)
         scores: Tensor = self.head(F.relu(x))
         return scores
 
