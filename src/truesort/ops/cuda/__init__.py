@@ -5,7 +5,6 @@ is never treated apart: P is the identity carried back from the outputs, a rank 
 gradients of both are those of a reorder whose payload is the gradient itself.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,11 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("triton is not installed; it comes with torch on Linux, or: pip install triton") from error
 
-from . import _isotonic as isotonic
 from . import _registers as registers
 from . import _wires as wires
+from ._isotonic import project as project
+from ._isotonic import project_backward as project_backward
+from ._launch import halves, on
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -39,8 +40,6 @@ SHARED = 16_384
 
 def available() -> str | None:
     """Why this backend cannot run here, or None if it can."""
-    if triton.knobs.runtime.interpret if hasattr(triton, "knobs") else False:
-        return None
     return None if torch.cuda.is_available() else "no CUDA device is visible to torch"
 
 
@@ -70,12 +69,6 @@ def _tables(layout: str, n: int, outputs: int, device: torch.device) -> _Tables:
     return _Tables(low, high, since, start, net.size, net.depth, widest)
 
 
-def _on(tensor: Tensor) -> AbstractContextManager[Any]:
-    if tensor.device.type != "cuda" or tensor.device.index == torch.cuda.current_device():
-        return nullcontext()
-    return torch.cuda.device(tensor.device)
-
-
 @dataclass
 class _Rows:
     """Rows of keys without nan, and everything the kernels read beside them."""
@@ -89,7 +82,7 @@ class _Rows:
 
     @property
     def curve(self) -> tuple[float, float]:
-        return _halves(self.net.steepness)
+        return halves(self.net.steepness)
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -233,7 +226,7 @@ def sort(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Te
     """The first `outputs` sorted values, (rows, outputs)."""
     if keys.numel() == 0:
         return keys.new_empty(len(keys), outputs)
-    with _on(keys):
+    with on(keys):
         if registers.serves(keys, net) and not net.error_free:
             return registers.sort(keys, count, net, outputs)
         rows = _rows(keys, count, net, outputs)
@@ -245,7 +238,7 @@ def sort_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Networ
     """The gradient of the keys from that of `sort`."""
     if keys.numel() == 0 or grad.shape[1] == 0:
         return torch.zeros_like(keys, memory_format=torch.contiguous_format)
-    with _on(keys):
+    with on(keys):
         if registers.serves(keys, net):
             return registers.sort_backward(keys, count, grad, net)
         rows = _rows(keys, count, net, grad.shape[1])
@@ -260,7 +253,7 @@ def rank(keys: Tensor, count: Tensor | None, net: "Network") -> Tensor:
     """The position of every item, (rows, n)."""
     if keys.numel() == 0:
         return torch.empty_like(keys)
-    with _on(keys):
+    with on(keys):
         rows = _rows(keys, count, net, keys.shape[1])
         if net.error_free:
             return _places(_order(rows)).to(keys.dtype).masked_fill_(rows.bad, torch.nan)
@@ -272,7 +265,7 @@ def rank_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Networ
     """The gradient of the keys from that of `rank`."""
     if keys.numel() == 0:
         return torch.zeros_like(keys)
-    with _on(keys):
+    with on(keys):
         rows = _rows(keys, count, net, keys.shape[1])
         return _from_above(rows, grad[..., None], _positions(rows.keys))
 
@@ -281,7 +274,7 @@ def permutation(keys: Tensor, count: Tensor | None, net: "Network", outputs: int
     """The first `outputs` columns of P, (rows, n, outputs)."""
     if keys.numel() == 0 or outputs == 0:
         return keys.new_empty(*keys.shape, outputs)
-    with _on(keys):
+    with on(keys):
         if net.error_free and keys.shape[1] <= registers.HARD_WIRES:
             return registers.permutation_hard(keys, count, outputs)
         if registers.serves(keys, net) and not net.error_free:
@@ -299,7 +292,7 @@ def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: 
     """The gradient of the keys from that of `permutation`."""
     if grad.numel() == 0:
         return torch.zeros_like(keys, memory_format=torch.contiguous_format)
-    with _on(keys):
+    with on(keys):
         if registers.serves(keys, net):
             return registers.permutation_backward(keys, count, grad, net)
         rows = _rows(keys, count, net, grad.shape[2])
@@ -314,7 +307,7 @@ def reorder(keys: Tensor, payload: Tensor, count: Tensor | None, net: "Network")
     """Pᵀ payload, (rows, n, c)."""
     if payload.numel() == 0:
         return payload.new_empty(payload.shape)
-    with _on(keys):
+    with on(keys):
         rows = _rows(keys, count, net, keys.shape[1])
         if net.error_free:
             done = payload.gather(1, _order(rows)[..., None].expand_as(payload))
@@ -329,7 +322,7 @@ def reorder_backward(
     """The gradients of the keys and, of `both`, of the payload from that of `reorder`."""
     if payload.numel() == 0:
         return torch.zeros_like(keys, memory_format=torch.contiguous_format), payload.new_empty(payload.shape)
-    with _on(keys):
+    with on(keys):
         rows = _rows(keys, count, net, keys.shape[1])
         if not net.error_free:
             flow = grad.clone(memory_format=torch.contiguous_format)
@@ -372,51 +365,3 @@ def _identity(keys: Tensor, outputs: int) -> Tensor:
 def _positions(keys: Tensor) -> Tensor:
     positions = torch.arange(keys.shape[1], dtype=keys.dtype, device=keys.device)
     return positions.repeat(len(keys), 1)[..., None]
-
-
-def project(keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool) -> tuple[Tensor, ...]:
-    """The permutahedron's soft ranks or values, (rows, n); and order and blocks, for `project_backward`."""
-    rows, n = keys.shape
-    keys = keys.contiguous()
-    out = torch.empty_like(keys)
-    if not keys.numel():
-        return out, *keys.new_empty(3, rows, n, dtype=torch.int32)
-    with _on(keys):
-        real = None if count is None else torch.arange(n, device=keys.device) < count[:, None]
-        order = (keys if real is None else keys.masked_fill(~real, torch.inf)).argsort(dim=1, stable=True)
-        first, last = keys.new_empty(2, rows, n, dtype=torch.int32)
-        sums = keys.new_empty(rows, 2, n, dtype=torch.float64)
-        begins = keys.new_empty(rows, n + 1, dtype=torch.int32)
-        isotonic.project[(rows,)](
-            keys, order, count, out, first, last, sums, begins, n, n.bit_length(), *_halves(strength),
-            KL=kl, RANKS=ranks, COUNTED=count is not None, TILE=_positions_at_once(n), num_warps=1,
-        )  # fmt: skip
-    return out, order, first, last
-
-
-def project_backward(
-    keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool,
-    order: Tensor, first: Tensor, last: Tensor, result: Tensor, grad: Tensor,
-) -> Tensor:  # fmt: skip
-    """The gradient of the keys, given what `project` answered."""
-    rows, n = keys.shape
-    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
-    if not keys.numel():
-        return out
-    with _on(keys):
-        totals = keys.new_empty(rows, 2, n + 1, dtype=torch.float64)
-        isotonic.project_back[(rows,)](
-            keys.contiguous(), order, first, last, result, grad.contiguous(), out, totals, n, *_halves(strength),
-            KL=kl, RANKS=ranks, TILE=_positions_at_once(n), num_warps=1 if n <= 256 else 4,
-        )  # fmt: skip
-    return out
-
-
-def _positions_at_once(n: int) -> int:
-    return min(1024, max(32, 1 << (n - 1).bit_length()))
-
-
-def _halves(number: float) -> tuple[float, float]:
-    """A float64 as the two float32 that kernels take."""
-    most = torch.tensor(number, dtype=torch.float32).item()
-    return most, number - most

@@ -5,8 +5,12 @@ stack in registers; laying out, looking up the block of a position and the gradi
 are in float64, so that a block of thousands keeps the digits of float32.
 """
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+
+from ._launch import Kernel, halves, on
 
 
 @triton.jit
@@ -66,8 +70,8 @@ def _pool(keys, order, size, upper, lower, begin, middle, strength, KL: tl.const
     return top + 1
 
 
-@triton.jit
-def project(
+@Kernel
+def _project(
     keys, order, count, out, firsts, lasts, sums, begins, n, halvings, strong, rest,
     KL: tl.constexpr, RANKS: tl.constexpr, COUNTED: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
@@ -113,8 +117,8 @@ def project(
         tl.store(lasts + w, tl.where(real, end, 0), w < n)
 
 
-@triton.jit
-def project_back(
+@Kernel
+def _project_back(
     keys, order, firsts, lasts, result, grad, gkeys, totals, n, strong, rest,
     KL: tl.constexpr, RANKS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
@@ -164,3 +168,45 @@ def _shares(keys, order, firsts, lasts, grad, w, n, scale, KL: tl.constexpr, RAN
         ahead = tl.load(keys + to, real, 0.0).to(tl.float64) - largest
         share = tl.where(real, tl.exp(ahead * scale if RANKS else ahead), 0.0)
     return share, given, first, last, to
+
+
+def project(keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool) -> tuple[Tensor, ...]:
+    """The permutahedron's soft ranks or values, (rows, n); and order and blocks, for `project_backward`."""
+    rows, n = keys.shape
+    keys = keys.contiguous()
+    out = torch.empty_like(keys)
+    if not keys.numel():
+        return out, *keys.new_empty(3, rows, n, dtype=torch.int32)
+    with on(keys):
+        real = None if count is None else torch.arange(n, device=keys.device) < count[:, None]
+        order = (keys if real is None else keys.masked_fill(~real, torch.inf)).argsort(dim=1, stable=True)
+        first, last = keys.new_empty(2, rows, n, dtype=torch.int32)
+        sums = keys.new_empty(rows, 2, n, dtype=torch.float64)
+        begins = keys.new_empty(rows, n + 1, dtype=torch.int32)
+        _project[(rows,)](
+            keys, order, count, out, first, last, sums, begins, n, n.bit_length(), *halves(strength),
+            KL=kl, RANKS=ranks, COUNTED=count is not None, TILE=_positions_at_once(n), num_warps=1,
+        )  # fmt: skip
+    return out, order, first, last
+
+
+def project_backward(
+    keys: Tensor, count: Tensor | None, strength: float, kl: bool, ranks: bool,
+    order: Tensor, first: Tensor, last: Tensor, result: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient of the keys, given what `project` answered."""
+    rows, n = keys.shape
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    if not keys.numel():
+        return out
+    with on(keys):
+        totals = keys.new_empty(rows, 2, n + 1, dtype=torch.float64)
+        _project_back[(rows,)](
+            keys.contiguous(), order, first, last, result, grad.contiguous(), out, totals, n, *halves(strength),
+            KL=kl, RANKS=ranks, TILE=_positions_at_once(n), num_warps=1 if n <= 256 else 4,
+        )  # fmt: skip
+    return out
+
+
+def _positions_at_once(n: int) -> int:
+    return min(1024, max(32, 1 << (n - 1).bit_length()))

@@ -142,18 +142,34 @@ def _key_pair(
 
 @triton.jit
 def _payload_pair(x0, x1, x2, x3, f0, f1, f2, f3, K: tl.constexpr):
-    """The payload through two layers; also what differed in their comparators."""
+    """The payload through two layers; small entries keep all their digits."""
     s0, t0 = unfolded(f0)
     s1, t1 = unfolded(f1)
     s2, t2 = unfolded(f2)
     s3, t3 = unfolded(f3)
-    e0, e1 = x0 - x1, x2 - x3
     x0, x1, x2, x3 = _swap_quads(x0, x1, x2, x3, s0, t0, s1, t1)
     above, below = _up(x0, K), _down(x3, K)
     u3, v3 = _below(f3, K)
-    e2, e3 = x1 - x2, x3 - above
-    x0, x1, x2, x3 = _swap_odd(x0, x1, x2, x3, above, below, s2, t2, s3, t3, u3, v3)
-    return x0, x1, x2, x3, e0, e1, e2, e3
+    return _swap_odd(x0, x1, x2, x3, above, below, s2, t2, s3, t3, u3, v3)
+
+
+@triton.jit
+def _moving(f0, f1, f2, f3, K: tl.constexpr):
+    """What part moves in the four comparators of a lane's two layers, and in the one that ends on its first wire."""
+    _s0, t0 = unfolded(f0)
+    _s1, t1 = unfolded(f1)
+    _s2, t2 = unfolded(f2)
+    _s3, t3 = unfolded(f3)
+    return t0, t1, t2, t3, tl.where(_lane() % K == 0, 0.0, _down(t3, K))
+
+
+@triton.jit
+def _state_pair(x0, x1, x2, x3, t0, t1, t2, t3, v3, K: tl.constexpr):
+    """The payload through two layers where its differences are what matters; these too."""
+    e0, e1 = x0 - x1, x2 - x3
+    x0, x1, x2, x3 = x0 - t0 * e0, x1 + t0 * e0, x2 - t1 * e1, x3 + t1 * e1
+    e2, e3 = x1 - x2, x3 - _up(x0, K)
+    return x0 + v3 * _down(e3, K), x1 - t2 * e2, x2 + t2 * e2, x3 - t3 * e3, e0, e1, e2, e3
 
 
 @triton.jit
@@ -173,19 +189,14 @@ def _sum(x, K: tl.constexpr):
 
 
 @triton.jit
-def _gradient_pair(g0, g1, g2, g3, f0, f1, f2, f3, e0, e1, e2, e3, K: tl.constexpr):
+def _gradient_pair(g0, g1, g2, g3, t0, t1, t2, t3, v3, e0, e1, e2, e3, K: tl.constexpr):
     """The gradient back through two layers, and the shares Σ (G_i − G_j)·e of their comparators."""
-    s0, t0 = unfolded(f0)
-    s1, t1 = unfolded(f1)
-    s2, t2 = unfolded(f2)
-    s3, t3 = unfolded(f3)
-    above, below = _up(g0, K), _down(g3, K)
-    u3, v3 = _below(f3, K)
-    share2, share3 = _sum((g1 - g2) * e2, K), _sum((g3 - above) * e3, K)
-    g0, g1, g2, g3 = _swap_odd(g0, g1, g2, g3, above, below, s2, t2, s3, t3, u3, v3)
-    share0, share1 = _sum((g0 - g1) * e0, K), _sum((g2 - g3) * e1, K)
-    g0, g1, g2, g3 = _swap_quads(g0, g1, g2, g3, s0, t0, s1, t1)
-    return g0, g1, g2, g3, share0, share1, share2, share3
+    d2, d3 = g1 - g2, g3 - _up(g0, K)
+    share2, share3 = _sum(d2 * e2, K), _sum(d3 * e3, K)
+    g0, g1, g2, g3 = g0 + v3 * _down(d3, K), g1 - t2 * d2, g2 + t2 * d2, g3 - t3 * d3
+    d0, d1 = g0 - g1, g2 - g3
+    share0, share1 = _sum(d0 * e0, K), _sum(d1 * e1, K)
+    return g0 - t0 * d0, g1 + t0 * d0, g2 - t1 * d1, g3 + t1 * d1, share0, share1, share2, share3
 
 
 @triton.jit

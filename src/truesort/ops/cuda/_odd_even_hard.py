@@ -8,24 +8,23 @@ import triton
 import triton.language as tl
 
 from ._curves import folded, gap_of, unfolded
+from ._launch import Kernel
 from ._odd_even import (
-    _below,
     _down,
     _item_and_wire,
     _lane,
     _live,
     _load_keys,
+    _moving,
     _parted,
     _read_quads,
     _store_quads,
     _sum,
-    _swap_odd,
-    _swap_quads,
     _up,
 )
 
 
-@triton.jit
+@Kernel
 def permutation_hard(
     keys, out, count, n, outputs, blocks, stride_row, stride_wire,
     COUNTED: tl.constexpr, WIDE: tl.constexpr, ITEMS: tl.constexpr,
@@ -67,7 +66,7 @@ def _fold_hard(gap, swap, live, steepness, MATRIX: tl.constexpr, SWAP: tl.conste
     return fold
 
 
-@triton.jit
+@Kernel
 def trace_hard(
     keys, folds, gaps, lows, highs, places, count, n, rows, stride_row, stride_wire, steep, rest,
     MATRIX: tl.constexpr, SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
@@ -114,7 +113,7 @@ def _meeting(item, p, q, difference, K: tl.constexpr):
     return _sum(tl.where(item == p, difference, tl.where(item == q, -difference, 0.0)), K)
 
 
-@triton.jit
+@Kernel
 def permutation_hard_back(
     grad, folds, lows, highs, shares, n, outputs, blocks, grad_row, grad_item, grad_wire,
     K: tl.constexpr, D: tl.constexpr,
@@ -132,21 +131,18 @@ def permutation_hard_back(
         f0, f1, f2, f3 = _read_quads(folds + at, K, always)
         p0, p1, p2, p3 = _read_quads(lows + at, K, always)
         q0, q1, q2, q3 = _read_quads(highs + at, K, always)
-        s0, t0 = unfolded(f0)
-        s1, t1 = unfolded(f1)
-        s2, t2 = unfolded(f2)
-        s3, t3 = unfolded(f3)
-        over, under = _up(g0, K), _down(g3, K)
-        u3, v3 = _below(f3, K)
-        share2, share3 = _meeting(column, p2, q2, g1 - g2, K), _meeting(column, p3, q3, g3 - over, K)
-        g0, g1, g2, g3 = _swap_odd(g0, g1, g2, g3, over, under, s2, t2, s3, t3, u3, v3)
-        share0, share1 = _meeting(column, p0, q0, g0 - g1, K), _meeting(column, p1, q1, g2 - g3, K)
-        g0, g1, g2, g3 = _swap_quads(g0, g1, g2, g3, s0, t0, s1, t1)
+        t0, t1, t2, t3, v3 = _moving(f0, f1, f2, f3, K)
+        d2, d3 = g1 - g2, g3 - _up(g0, K)
+        share2, share3 = _meeting(column, p2, q2, d2, K), _meeting(column, p3, q3, d3, K)
+        g0, g1, g2, g3 = g0 + v3 * _down(d3, K), g1 - t2 * d2, g2 + t2 * d2, g3 - t3 * d3
+        d0, d1 = g0 - g1, g2 - g3
+        share0, share1 = _meeting(column, p0, q0, d0, K), _meeting(column, p1, q1, d1, K)
+        g0, g1, g2, g3 = g0 - t0 * d0, g1 + t0 * d0, g2 - t1 * d1, g3 + t1 * d1
         to = shares + ((row * blocks + block) * pairs + pairs - 1 - step) * 4 * K + k
         _store_quads(to, share0, share1, share2, share3, K, always)
 
 
-@triton.jit
+@Kernel
 def matrix_shares(
     grad, folds, lows, highs, places, shares, total, each, n, outputs, grad_row, grad_item, grad_wire,
     TILE: tl.constexpr,

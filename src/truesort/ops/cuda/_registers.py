@@ -17,8 +17,12 @@ WIRES = 128
 """The most wires a warp holds, four a lane."""
 COLUMNS_A_LANE = 8
 PAIRS = 2
-"""Layers between two checkpoints, in pairs of layers."""
-PROGRAMS_A_PROCESSOR = 10
+"""Layers between two checkpoints, in pairs of layers, where one kernel does everything."""
+KEPT = 32
+"""float32 differences of a stretch that a lane keeps, by four, where the gradient of P has a kernel of its own."""
+KEPT_COLUMNS = 4
+PROGRAMS_A_PROCESSOR = 8
+"""As many warps as there is room for with all registers a lane can have: one more would run alone at the end."""
 FEW = 1056
 """Up to so many programs the kernels that do everything at once are faster: launches are what takes time."""
 HARD_WIRES = 1024
@@ -31,11 +35,11 @@ def serves(keys: Tensor, net: "Network") -> bool:
 
 
 @lru_cache(maxsize=256)
-def _shape(n: int) -> tuple[int, int, int, int]:
-    """(lanes along the wires, columns a lane carries, programs a row, elements of a row's notes)."""
+def _shape(n: int, most: int = COLUMNS_A_LANE) -> tuple[int, int, int, int]:
+    """(lanes along the wires, columns a lane carries, at `most`, blocks of a row, elements of a row's notes)."""
     lanes = max(2, triton.next_power_of_2(triton.cdiv(n, 4)))
     groups = 32 // lanes
-    columns = min(triton.next_power_of_2(triton.cdiv(n, groups)), COLUMNS_A_LANE)
+    columns = min(triton.next_power_of_2(triton.cdiv(n, groups)), most)
     return lanes, columns, triton.cdiv(n, columns * groups), triton.cdiv(n, 2) * 4 * lanes
 
 
@@ -128,30 +132,43 @@ def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: 
     if net.error_free:
         return _permutation_hard_backward(keys, count, grad, net)
     rows, n = keys.shape
-    _, _, blocks, size = _shape(n)
+    _, columns, blocks, size = _shape(n)
     if blocks == 1 and rows <= FEW:
         gkeys = keys.new_empty(rows, n)
-        _back_soft(keys, count, grad, net, None, gkeys, None)
+        _back_soft(keys, count, grad, net, None, gkeys, None, (rows, 1, columns, PAIRS))
         return gkeys
-    folds, gaps, shares = keys.new_empty(rows, size), keys.new_empty(rows, size), keys.new_empty(rows, blocks, size)
+    _, columns, blocks, _ = _shape(n, KEPT_COLUMNS)
+    most = PROGRAMS_A_PROCESSOR * processors(keys.device)
+    parts = _parts(rows, blocks, most)
+    pairs = min(KEPT * 4 // keys.element_size() // columns, triton.next_power_of_2(triton.cdiv(n, 2)))
+    folds, gaps, shares = keys.new_empty(rows, size), keys.new_empty(rows, size), keys.new_empty(rows, parts, size)
     _trace_soft(keys, count, net, folds, gaps, None)
-    _back_soft(keys, count, grad, net, folds, None, shares)
-    return _keys_back(keys, count, net, folds, gaps, shares.sum(1) if blocks > 1 else shares)
+    _back_soft(keys, count, grad, net, folds, None, shares, (min(rows * parts, most), parts, columns, pairs))
+    return _keys_back(keys, count, net, folds, gaps, shares.sum(1) if parts > 1 else shares)
+
+
+@lru_cache(maxsize=256)
+def _parts(rows: int, blocks: int, programs: int) -> int:
+    """Among how many tasks to share the blocks of a row, so that all are done soonest; each costs a row of shares."""
+    most = max(1, min(blocks, 8 * programs // rows))
+    return min(range(1, most + 1), key=lambda parts: triton.cdiv(rows * parts, programs) * triton.cdiv(blocks, parts))
 
 
 def _back_soft(
-    keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network",
-    folds: Tensor | None, gkeys: Tensor | None, shares: Tensor | None,
+    keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network", folds: Tensor | None, gkeys: Tensor | None,
+    shares: Tensor | None, plan: tuple[int, int, int, int],
 ) -> None:  # fmt: skip
+    """`plan` says how many programs, parts of a row, columns a lane, and pairs of layers between checkpoints."""
+    programs, parts, columns, pairs = plan
     rows, n = keys.shape
-    lanes, columns, blocks, _ = _shape(n)
+    lanes = _shape(n)[0]
     curve, flags = _settings(net, count is not None, lanes)
-    stretches = triton.cdiv(triton.cdiv(n, 2), PAIRS)
-    room = stretches * (128 * columns + PAIRS * 8 * lanes)
-    programs = min(rows * blocks, PROGRAMS_A_PROCESSOR * processors(keys.device))
+    stretches = triton.cdiv(triton.cdiv(n, 2), pairs)
+    room = (stretches - 1) * 128 * columns + (stretches * pairs * 8 * lanes if folds is None else 0)
     soft.permutation_soft_back[(programs,)](
-        keys, grad, folds, gkeys, shares, keys.new_empty(programs * room), count, n, grad.shape[2], rows, blocks, room,
-        *keys.stride(), *grad.stride(), *curve, **flags, D=columns, PAIRS=PAIRS, FUSED=folds is None,
+        keys, grad, folds, gkeys, shares, keys.new_empty(programs * room), count, n, grad.shape[2], rows,
+        triton.cdiv(n, columns * (32 // lanes)), parts, room, *keys.stride(), *grad.stride(), *curve,
+        **flags, D=columns, PAIRS=pairs, WHOLE=triton.cdiv(n, 2) % pairs == 0, FUSED=folds is None,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from ._curves import gap_of, mix, slope, weights
+from ._launch import Kernel
 
 
 @triton.jit
@@ -38,7 +39,7 @@ def _finish_layer(arrived, layers, FAR: tl.constexpr):
         tl.debug_barrier()
 
 
-@triton.jit
+@Kernel
 def trace_soft(
     wires, gaps, low, high, since, start, count, arrived, n, size, depth, steep, rest,
     SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, TILE: tl.constexpr, FAR: tl.constexpr,
@@ -63,7 +64,7 @@ def trace_soft(
         _finish_layer(arrived, layer + 1, FAR)
 
 
-@triton.jit
+@Kernel
 def trace_hard(
     items, places, swapped, low, high, since, start, count, arrived, n, size, depth,
     COUNTED: tl.constexpr, TILE: tl.constexpr, FAR: tl.constexpr,
@@ -96,7 +97,7 @@ def _undo(items, swapped, number, live, i, j):
     return tl.where(swap, right, left), tl.where(swap, left, right), swap
 
 
-@triton.jit
+@Kernel
 def mix_layers(
     flow, gaps, low, high, since, start, count, n, size, columns, depth, steep, rest, REVERSED: tl.constexpr,
     SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
@@ -139,7 +140,7 @@ def _copy(target, source, length, columns, column, WIDE: tl.constexpr, TILE: tl.
         tl.store(target + wire * WIDE + column, tl.load(source + wire * WIDE + column, there, 0.0), there)
 
 
-@triton.jit
+@Kernel
 def shares_soft(
     flow, payload, gaps, shares, scratch, low, high, since, start, count, n, size, columns, depth, rows, blocks,
     stretch, room, widest, steep, rest, stride_row, stride_wire, stride_column,
@@ -223,7 +224,7 @@ def _finite(x):
     return tl.where(tl.abs(x) < float("inf"), x, 0.0)
 
 
-@triton.jit
+@Kernel
 def shares_hard(
     flow, payload, keys, items, swapped, shares, low, high, since, start, count, n, size, columns, depth, blocks,
     steep, rest, stride_row, stride_item, stride_column,
@@ -267,7 +268,7 @@ def _met_in_place(grad, payload, p, q, at_i, at_j, columns, live, grad_wire, gra
     return total
 
 
-@triton.jit
+@Kernel
 def values_back(
     flow, shares, gaps, keys, items, swapped, places, grad, payload,
     low, high, since, start, count, arrived, n, size, columns, blocks, outputs, depth, steep, rest,
