@@ -96,7 +96,7 @@ def test_columns(method: Any, problem: Problem) -> None:
 @given(problem=problems())
 def test_rows(method: Any, problem: Problem) -> None:
     sums = ts.permutation(problem.x, method, **problem.options).sum(-1)
-    close(sums, torch.ones_like(sums), scale=10 if isinstance(method, ts.Sinkhorn) else 1)
+    close(sums, torch.ones_like(sums), within=method.tolerance if isinstance(method, ts.Sinkhorn) else 0.0)
 
 
 @pytest.mark.parametrize("method", variants("weighs"))

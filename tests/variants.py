@@ -72,8 +72,8 @@ def problems(
     return Problem(x.to(draw(st.sampled_from(dtypes))), draw(st.sampled_from([dim, dim - len(shape)])), mask)
 
 
-def close(a: Tensor, b: Tensor, scale: float = 1.0) -> None:
-    """Assert equality up to the rounding of the type."""
+def close(a: Tensor, b: Tensor, scale: float = 1.0, within: float = 0.0) -> None:
+    """Assert equality up to the rounding of the type, and what a method may be off by besides."""
     assert a.dtype == b.dtype
-    tolerance = scale * TOLERANCE[a.dtype]
+    tolerance = scale * TOLERANCE[a.dtype] + within
     torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)

@@ -162,8 +162,8 @@ def test_two_processes_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_two_processes_speak_with_one_voice(tmp_path: Path) -> None:
-    engine.train(TINY, tmp_path / "one")
-    options = "--length 3 --steps 12 --batch 6 --validate-every 4 --validation 20 --test 30 --warmup 3 --device cpu"
+    engine.train(replace(TINY, validate_every=1), tmp_path / "one")
+    options = "--length 3 --steps 12 --batch 6 --validate-every 1 --validation 20 --test 30 --warmup 3 --device cpu"
     train = ["-m", "truesort.cli", "train", "digits1", *options.split(), "--folder", str(tmp_path / "two")]
     run = with_torchrun(*train)
     assert run.stdout.count("best of step") == 1

@@ -7,7 +7,7 @@ inside the scorer compares a whole step with the scorer's forward and backward p
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from truesort.data import Dataset
 from truesort.engine.config import Config, settled
 from truesort.engine.graph import Replayed
 from truesort.engine.learner import LOOK_AWAY, Learner, number_format, score
+from truesort.engine.machine import circumstances
 from truesort.engine.parallel import Team, choose_device
+from truesort.engine.record import Facts, write_json
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Bench:
     """Compile scorer and loss."""
     data: Path | None = None
     """Folder of the dataset's files."""
+    save: Path | None = None
+    """Write the results as JSON here, anew after each row."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,20 @@ class Row:
 def rows(bench: Bench) -> Iterator[Row]:
     """Time every model at every length."""
     dataset = data.open(bench.task, bench.data, choose_device(bench.device))
+    found: list[Row] = []
     for model in bench.models:
         for length in bench.lengths:
             config = settled(Config(bench.task, length, model, batch=bench.batch), dataset, dataset.device)
-            yield _row(bench, config, dataset)
+            found.append(_row(bench, config, dataset))
+            if bench.save:
+                write_json(bench.save, _facts(bench, found, dataset.device))
+            yield found[-1]
+
+
+def _facts(bench: Bench, found: list[Row], device: torch.device) -> Facts:
+    """The rows with all that is needed to judge them."""
+    settings = {"batch": bench.batch, "steps": bench.steps, "blocks": bench.blocks, "compiled": bench.compile}
+    return {**circumstances(device), **settings, "results": [asdict(row) for row in found]}
 
 
 def _row(bench: Bench, config: Config, dataset: Dataset) -> Row:

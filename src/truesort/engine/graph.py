@@ -2,10 +2,12 @@
 
 A step is hundreds of short kernels, which the CPU cannot launch as fast as a GPU runs them. The first calls run one
 kernel at a time, on a stream of their own, because libraries allocate, tune and compile in them; they are steps like
-all others.
+all others. Graphs of several runs may be replayed side by side, so each has a workspace of its own for matrix products:
+the one torch keeps for a stream would be shared by all that are captured there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -41,6 +43,16 @@ class Replayed:
     def _captured(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._draws)
-        with torch.cuda.graph(graph):
+        with own_workspace(), torch.cuda.graph(graph):
             self._function()
         return graph
+
+
+@contextmanager
+def own_workspace() -> Iterator[None]:
+    """Where matrix products take their workspace anew, so that what is captured takes it from its own memory."""
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()
