@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from truesort.models._convolutions import MOST_LAYERS, Convolutions, ImageFeatures
 from truesort.models._score import Score, full_precision
+from truesort.ops.encoder import encode
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,21 @@ class TransformerScorer(nn.Module):
     def forward(self, items: Tensor, mask: Tensor | None = None) -> Tensor:
         """One score an item; `mask` (B, n) is True where an item is real, and what is not changes no real score."""
         x = self.embed(self.features(items))
-        visible = None if mask is None else _visible(mask)
         with full_precision(x):
-            x = x.to(self.head.weight.dtype)
-            for layer in self.layers:
-                x = layer(x, visible)
+            x = self._encoded(x.to(self.head.weight.dtype), mask)
         scores: Tensor = self.head(F.relu(x))
         return scores
+
+    def _encoded(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """What all layers make of (B, n, width): fused where a GPU can, else one layer after the other."""
+        dropout = self.config.dropout if self.training else 0.0
+        fused = encode(x, mask, list(self.layers.parameters()), self.config.heads, dropout)
+        if fused is not None:
+            return fused
+        visible = None if mask is None else _visible(mask)
+        for layer in self.layers:
+            x = layer(x, visible)
+        return x
 
 
 class EncoderLayer(nn.Module):
