@@ -277,3 +277,41 @@ def _store_keys(gkeys, keys, stride_wire, h0, h1, h2, h3, n, bad, there, K: tl.c
 def _store_gradient(gkeys, x, h, slot: tl.constexpr, n, bad, there, K: tl.constexpr):
     wire = 4 * (_lane() % K) + slot
     tl.store(gkeys + wire, tl.where(bad | (tl.abs(x) == float("inf")), 0.0, h), there & (wire < n))
+
+
+@triton.jit
+def _carry_keys_back(
+    keys, grad, folds, gaps, shares, gkeys, count, row, there, n, outputs, stride_row, stride_wire, grad_row, grad_wire,
+    steep, rest, SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """All layers in reverse on the gradient of the keys, of one row for each K lanes."""
+    dtype = gaps.dtype.element_ty
+    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
+    pairs = (n + 1) // 2
+    _x0, _x1, _x2, _x3, real, bad = _load_keys(keys, row, there, count, n, stride_row, stride_wire, COUNTED, K)
+    zero = tl.zeros((1, 32), dtype)
+    h0, h1, h2, h3 = zero, zero, zero, zero
+    if grad is not None:
+        h0, h1, h2, h3 = _load_wires(grad + row * grad_row, grad_wire, tl.where(there, outputs, 0), K)
+    from_here = (row * pairs + pairs - 1) * 4 * K + _lane() % K
+    f0, f1, f2, f3 = _read_quads(folds + from_here, K, there)
+    d0, d1, d2, d3 = _read_quads(gaps + from_here, K, there)
+    share0, share1, share2, share3 = zero, zero, zero, zero
+    if shares is not None:
+        share0, share1, share2, share3 = _read_quads(shares + from_here, K, there)
+    for step in range(pairs):
+        pair = pairs - 1 - step
+        before = from_here - (step + 1) * 4 * K
+        more = there & (_lane() * 0 + pair > 0)
+        next_f0, next_f1, next_f2, next_f3 = _read_quads(folds + before, K, more)
+        next_d0, next_d1, next_d2, next_d3 = _read_quads(gaps + before, K, more)
+        next_share0, next_share1, next_share2, next_share3 = zero, zero, zero, zero
+        if shares is not None:
+            next_share0, next_share1, next_share2, next_share3 = _read_quads(shares + before, K, more)
+        h0, h1, h2, h3 = _keys_back_pair(
+            h0, h1, h2, h3, f0, f1, f2, f3, d0, d1, d2, d3, share0, share1, share2, share3,
+            pair, real, steepness, SWAP, ART, K,
+        )  # fmt: skip
+        f0, f1, f2, f3, d0, d1, d2, d3 = next_f0, next_f1, next_f2, next_f3, next_d0, next_d1, next_d2, next_d3
+        share0, share1, share2, share3 = next_share0, next_share1, next_share2, next_share3
+    _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, bad, there, K)

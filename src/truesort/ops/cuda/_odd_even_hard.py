@@ -10,6 +10,7 @@ import triton.language as tl
 from ._curves import folded, gap_of, unfolded
 from ._launch import Kernel
 from ._odd_even import (
+    _carry_keys_back,
     _down,
     _item_and_wire,
     _lane,
@@ -66,17 +67,15 @@ def _fold_hard(gap, swap, live, steepness, MATRIX: tl.constexpr, SWAP: tl.conste
     return fold
 
 
-@Kernel
-def trace_hard(
-    keys, folds, gaps, lows, highs, places, count, n, rows, stride_row, stride_wire, steep, rest,
+@triton.jit
+def _trace(
+    keys, folds, gaps, lows, highs, places, count, row, there, n, stride_row, stride_wire, steep, rest,
     MATRIX: tl.constexpr, SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """As trace_soft for hard comparators; also the items that met, `lows` and `highs`, and where each item ended."""
-    row = tl.program_id(0).to(tl.int64) * (32 // K) + _lane() // K
+    """Hard comparators on one row for each K lanes."""
     dtype = keys.dtype.element_ty
     steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
     pairs, k = (n + 1) // 2, _lane() % K
-    there = row < rows
     x0, x1, x2, x3, real, _bad = _load_keys(keys, row, there, count, n, stride_row, stride_wire, COUNTED, K)
     i0 = 4 * k
     i1, i2, i3 = i0 + 1, i0 + 2, i0 + 3
@@ -100,11 +99,24 @@ def trace_hard(
         f3 = _fold_hard(d3, swap3, live3, steepness, MATRIX, SWAP, ART)
         _store_quads(folds + to, f0, f1, f2, f3, K, there)
         _store_quads(gaps + to, d0, d1, d2, d3, K, there)
-    if places is not None:
+    if MATRIX:
         tl.store(places + row * n + i0, 4 * k, there & (4 * k < n))
         tl.store(places + row * n + i1, 4 * k + 1, there & (4 * k + 1 < n))
         tl.store(places + row * n + i2, 4 * k + 2, there & (4 * k + 2 < n))
         tl.store(places + row * n + i3, 4 * k + 3, there & (4 * k + 3 < n))
+
+
+@Kernel
+def trace_hard(
+    keys, folds, gaps, lows, highs, places, count, n, rows, stride_row, stride_wire, steep, rest,
+    MATRIX: tl.constexpr, SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """As trace_soft for hard comparators; also the items that met, `lows` and `highs`; if MATRIX, where each ended."""
+    row = tl.program_id(0).to(tl.int64) * (32 // K) + _lane() // K
+    _trace(
+        keys, folds, gaps, lows, highs, places, count, row, row < rows, n, stride_row, stride_wire, steep, rest,
+        MATRIX, SWAP, ART, COUNTED, K,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -113,14 +125,12 @@ def _meeting(item, p, q, difference, K: tl.constexpr):
     return _sum(tl.where(item == p, difference, tl.where(item == q, -difference, 0.0)), K)
 
 
-@Kernel
-def permutation_hard_back(
-    grad, folds, lows, highs, shares, n, outputs, blocks, grad_row, grad_item, grad_wire,
+@triton.jit
+def _shares_of_block(
+    grad, folds, lows, highs, shares, row, block, n, outputs, grad_row, grad_item, grad_wire,
     K: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """As permutation_soft_back where hard comparators met: the payload is known, two items at each."""
-    task = tl.program_id(0)
-    row, block = (task // blocks).to(tl.int64), task % blocks
+    """The gradient of P of some items back through the soft weights of a row: dL/dσ where two known items met."""
     k, always, pairs = _lane() % K, _lane() >= 0, (n + 1) // 2
     column = (block * D + tl.arange(0, D)[:, None]) * (32 // K) + _lane() // K
     item, wire = _item_and_wire(block, D, K)
@@ -138,19 +148,30 @@ def permutation_hard_back(
         d0, d1 = g0 - g1, g2 - g3
         share0, share1 = _meeting(column, p0, q0, d0, K), _meeting(column, p1, q1, d1, K)
         g0, g1, g2, g3 = g0 - t0 * d0, g1 + t0 * d0, g2 - t1 * d1, g3 + t1 * d1
-        to = shares + ((row * blocks + block) * pairs + pairs - 1 - step) * 4 * K + k
+        to = shares + (pairs - 1 - step) * 4 * K + k
         _store_quads(to, share0, share1, share2, share3, K, always)
 
 
 @Kernel
-def matrix_shares(
-    grad, folds, lows, highs, places, shares, total, each, n, outputs, grad_row, grad_item, grad_wire,
-    TILE: tl.constexpr,
+def permutation_hard_back(
+    grad, folds, lows, highs, shares, n, outputs, blocks, grad_row, grad_item, grad_wire,
+    K: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """dL/dσ of hard comparators from P's gradient carried back hard: four entries each; `each` of them a row."""
-    at = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    """The shares (rows, blocks, pairs of layers, 4, K) of hard comparators."""
+    task = tl.program_id(0).to(tl.int64)
+    shares += task * ((n + 1) // 2) * 4 * K
+    _shares_of_block(
+        grad, folds, lows, highs, shares, task // blocks, task % blocks, n, outputs, grad_row, grad_item, grad_wire,
+        K, D,
+    )  # fmt: skip
+
+
+@triton.jit
+def _shares_of_matrix(
+    grad, folds, lows, highs, places, shares, at, total, row, n, outputs, grad_row, grad_item, grad_wire
+):
+    """dL/dσ of hard comparators from P's gradient carried back hard: four entries each."""
     inside = at < total
-    row = at // each
     p, q = tl.load(lows + at, inside, 0).to(tl.int64), tl.load(highs + at, inside, 0).to(tl.int64)
     stay, _leave = unfolded(tl.load(folds + at, inside, 0.0))
     here, there = tl.where(stay == 0, q, p), tl.where(stay == 0, p, q)
@@ -164,3 +185,48 @@ def matrix_shares(
     share -= tl.load(grad + p * grad_item + at_j * grad_wire, seen_j, 0.0)
     share += tl.load(grad + q * grad_item + at_j * grad_wire, seen_j, 0.0)
     tl.store(shares + at, share, inside)
+
+
+@Kernel
+def matrix_shares(
+    grad, folds, lows, highs, places, shares, total, each, n, outputs, grad_row, grad_item, grad_wire,
+    TILE: tl.constexpr,
+):  # fmt: skip
+    """The shares of hard comparators, `each` of them a row."""
+    at = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    _shares_of_matrix(
+        grad, folds, lows, highs, places, shares, at, total, at // each, n, outputs, grad_row, grad_item, grad_wire
+    )
+
+
+@Kernel
+def permutation_hard_back_at_once(
+    keys, grad, folds, gaps, lows, highs, places, shares, gkeys, count, n, outputs, each,
+    stride_row, stride_wire, grad_row, grad_item, grad_wire, steep, rest,
+    MATRIX: tl.constexpr, SWAP: tl.constexpr, ART: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
+    D: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Everything from keys and the gradient of P to the gradient of the keys, one row a program."""
+    row = tl.program_id(0).to(tl.int64)
+    rows, own = row + 0 * _lane(), _lane() < K
+    _trace(
+        keys, folds, gaps, lows, highs, places, count, rows, own, n, stride_row, stride_wire, steep, rest,
+        MATRIX, SWAP, ART, COUNTED, K,
+    )  # fmt: skip
+    tl.debug_barrier()
+    if MATRIX:
+        for begin in range(0, each, TILE):
+            at = row * each + begin + tl.arange(0, TILE)
+            _shares_of_matrix(
+                grad, folds, lows, highs, places, shares, at, (row + 1) * each, row + 0 * at, n, outputs,
+                grad_row, grad_item, grad_wire,
+            )  # fmt: skip
+    else:
+        _shares_of_block(
+            grad, folds, lows, highs, shares + row * each, row, 0, n, outputs, grad_row, grad_item, grad_wire, K, D
+        )
+    tl.debug_barrier()
+    _carry_keys_back(
+        keys, None, folds, gaps, shares, gkeys, count, rows, own, n, 0, stride_row, stride_wire,
+        0, 0, steep, rest, SWAP, ART, COUNTED, K,
+    )  # fmt: skip

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from ._launch import Kernel
 from ._odd_even import (
+    _carry_keys_back,
     _gradient_pair,
     _identity,
     _item_and_wire,
@@ -190,33 +191,7 @@ def keys_back(
 ):  # fmt: skip
     """The gradient of the keys of 32 / K rows from that of the sorted values, `grad`, or the comparators' shares."""
     row = tl.program_id(0).to(tl.int64) * (32 // K) + _lane() // K
-    dtype = gaps.dtype.element_ty
-    steepness = tl.full((), steep, dtype) + tl.full((), rest, dtype)
-    pairs, there = (n + 1) // 2, row < rows
-    _x0, _x1, _x2, _x3, real, bad = _load_keys(keys, row, there, count, n, stride_row, stride_wire, COUNTED, K)
-    zero = tl.zeros((1, 32), dtype)
-    h0, h1, h2, h3 = zero, zero, zero, zero
-    if grad is not None:
-        h0, h1, h2, h3 = _load_wires(grad + row * grad_row, grad_wire, tl.where(there, outputs, 0), K)
-    from_here = (row * pairs + pairs - 1) * 4 * K + _lane() % K
-    f0, f1, f2, f3 = _read_quads(folds + from_here, K, there)
-    d0, d1, d2, d3 = _read_quads(gaps + from_here, K, there)
-    share0, share1, share2, share3 = zero, zero, zero, zero
-    if shares is not None:
-        share0, share1, share2, share3 = _read_quads(shares + from_here, K, there)
-    for step in range(pairs):
-        pair = pairs - 1 - step
-        before = from_here - (step + 1) * 4 * K
-        more = there & (_lane() * 0 + pair > 0)
-        next_f0, next_f1, next_f2, next_f3 = _read_quads(folds + before, K, more)
-        next_d0, next_d1, next_d2, next_d3 = _read_quads(gaps + before, K, more)
-        next_share0, next_share1, next_share2, next_share3 = zero, zero, zero, zero
-        if shares is not None:
-            next_share0, next_share1, next_share2, next_share3 = _read_quads(shares + before, K, more)
-        h0, h1, h2, h3 = _keys_back_pair(
-            h0, h1, h2, h3, f0, f1, f2, f3, d0, d1, d2, d3, share0, share1, share2, share3,
-            pair, real, steepness, SWAP, ART, K,
-        )  # fmt: skip
-        f0, f1, f2, f3, d0, d1, d2, d3 = next_f0, next_f1, next_f2, next_f3, next_d0, next_d1, next_d2, next_d3
-        share0, share1, share2, share3 = next_share0, next_share1, next_share2, next_share3
-    _store_keys(gkeys + row * n, keys + row * stride_row, stride_wire, h0, h1, h2, h3, n, bad, there, K)
+    _carry_keys_back(
+        keys, grad, folds, gaps, shares, gkeys, count, row, row < rows, n, outputs, stride_row, stride_wire,
+        grad_row, grad_wire, steep, rest, SWAP, ART, COUNTED, K,
+    )  # fmt: skip

@@ -84,19 +84,26 @@ def _trace_soft(
 
 
 def _trace_hard(
-    keys: Tensor, count: Tensor | None, net: "Network", places: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(folded weights, gaps, lower items, higher items) of all comparators."""
+    keys: Tensor, count: Tensor | None, net: "Network"
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """(folded weights, gaps, lower items, higher items) of all comparators, and where the items end."""
     rows, n = keys.shape
     lanes, _, _, size = _shape(n)
     curve, flags = _settings(net, count is not None, lanes)
-    folds, gaps = keys.new_empty(rows, size), keys.new_empty(rows, size)
-    lows, highs = (torch.empty(rows, size, dtype=torch.int8, device=keys.device) for _ in range(2))
+    folds, gaps = keys.new_empty(2, rows, size)
+    lows, highs, places = _met(keys, size, net)
     hard.trace_hard[(triton.cdiv(rows, 32 // lanes),)](
         keys, folds, gaps, lows, highs, places, count, n, rows, *keys.stride(), *curve,
-        net.backward == "matrix", **flags,
+        **flags, MATRIX=net.backward == "matrix",
     )  # fmt: skip
-    return folds, gaps, lows, highs
+    return folds, gaps, lows, highs, places
+
+
+def _met(keys: Tensor, size: int, net: "Network") -> tuple[Tensor, Tensor, Tensor | None]:
+    """Room for the items that meet in comparators and, if the gradient asks for them, for where all items end."""
+    lows, highs = torch.empty(2, len(keys), size, dtype=torch.int8, device=keys.device)
+    places = torch.empty(keys.shape, dtype=torch.int32, device=keys.device) if net.backward == "matrix" else None
+    return lows, highs, places
 
 
 def _keys_back(
@@ -176,8 +183,9 @@ def _permutation_hard_backward(keys: Tensor, count: Tensor | None, grad: Tensor,
     rows, n = keys.shape
     lanes, columns, blocks, size = _shape(n)
     matrix = net.backward == "matrix"
-    places = torch.empty(rows, n, dtype=torch.int32, device=keys.device) if matrix else None
-    folds, gaps, lows, highs = _trace_hard(keys, count, net, places)
+    if blocks == 1 and rows <= FEW:
+        return _hard_backward_at_once(keys, count, grad, net)
+    folds, gaps, lows, highs, places = _trace_hard(keys, count, net)
     sizes = (n, grad.shape[2])
     if matrix:
         shares = torch.empty_like(gaps)
@@ -191,6 +199,19 @@ def _permutation_hard_backward(keys: Tensor, count: Tensor | None, grad: Tensor,
         )
         shares = shares.sum(1) if blocks > 1 else shares
     return _keys_back(keys, count, net, folds, gaps, shares)
+
+
+def _hard_backward_at_once(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
+    rows, n = keys.shape
+    lanes, columns, _, size = _shape(n)
+    curve, flags = _settings(net, count is not None, lanes)
+    gkeys, (folds, gaps, shares) = keys.new_empty(rows, n), keys.new_empty(3, rows, size)
+    lows, highs, places = _met(keys, size, net)
+    hard.permutation_hard_back_at_once[(rows,)](
+        keys, grad, folds, gaps, lows, highs, places, shares, gkeys, count, n, grad.shape[2], size,
+        *keys.stride(), *grad.stride(), *curve, **flags, MATRIX=net.backward == "matrix", D=columns, TILE=128,
+    )  # fmt: skip
+    return gkeys
 
 
 def permutation_hard(keys: Tensor, count: Tensor | None, outputs: int) -> Tensor:
@@ -216,7 +237,7 @@ def sort(keys: Tensor, count: Tensor | None, net: "Network", outputs: int) -> Te
 def sort_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: "Network") -> Tensor:
     """The gradient of the keys from that of the sorted values."""
     if net.error_free:
-        folds, gaps, _, _ = _trace_hard(keys, count, net, None)
+        folds, gaps, *_ = _trace_hard(keys, count, net)
     else:
         size = _shape(keys.shape[1])[3]
         folds, gaps = keys.new_empty(len(keys), size), keys.new_empty(len(keys), size)
