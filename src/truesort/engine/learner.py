@@ -17,6 +17,7 @@ from truesort.engine.graph import Replayed
 from truesort.engine.objective import objective
 from truesort.engine.parallel import Team
 from truesort.ops import Sinkhorn
+from truesort.ops.adamw import AdamW
 
 LOOK_AWAY = 100
 """Most steps between two looks at the losses."""
@@ -57,12 +58,10 @@ class Learner:
         captured = self.device.type == "cuda" and team.size == 1 and not _asks_the_cpu(config)
         self._run = Replayed(self._one_step, self.draws) if captured else self._one_step
 
-    def _adamw(self) -> torch.optim.AdamW:
+    def _adamw(self) -> AdamW:
         on_gpu = self.device.type == "cuda"
         rate = torch.tensor(self.config.learning_rate, device=self.device) if on_gpu else self.config.learning_rate
-        return torch.optim.AdamW(
-            self._parameters, lr=rate, weight_decay=self.config.weight_decay, fused=True, capturable=on_gpu
-        )
+        return AdamW(self._parameters, lr=rate, weight_decay=self.config.weight_decay, fused=True, capturable=on_gpu)
 
     def advance(self) -> None:
         """Take one step; on a GPU, only ask for it."""
