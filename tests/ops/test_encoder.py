@@ -26,6 +26,8 @@ GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
 pytestmark = [pytest.mark.gpu] if GPU else []
 EPS = 1e-5
+KINKS = 5e-3 if GPU else 1e-5
+"""How far gradients may be away: of millions of hidden numbers a few are so near 0 that ReLU takes another side."""
 
 
 @pytest.fixture(autouse=True)
@@ -105,11 +107,11 @@ def check(
     out = fused(x, mask, seeds, parameters, heads, dropout)
     exact = doubles([x, *parameters])
     right = plain(exact[0], mask, seeds, exact[1:], heads, dropout)
-    torch.testing.assert_close(out.double(), right, rtol=0, atol=1e-4)
+    torch.testing.assert_close(out.double(), right, rtol=0, atol=3e-5)
     grad = torch.randn_like(out)
     found = torch.autograd.grad(out, [x, *parameters], grad)
     for a, b in zip(found, torch.autograd.grad(right, exact, grad.double()), strict=True):
-        torch.testing.assert_close(a.double(), b, rtol=0, atol=1e-4 * b.abs().max().item())
+        assert (a.double() - b).norm() <= KINKS * b.norm()
 
 
 SIZES = [(3, 1, 16), (9, 2, 16), (7, 3, 16), (3, 5, 64), (2, 9, 32), (1, 33, 16)]
@@ -192,9 +194,8 @@ def test_a_scorer_takes_it_up(n: int) -> None:
     """In evaluation, as in float64; in training, with other numbers at each call; also where it is too long."""
     scorer = Transformer((1, 8, 8), Convolutions((32,)), width=16, layers=2).build().cuda().eval()
     items, mask = torch.randn(10, n, 1, 8, 8, device="cuda"), torch.rand(10, n, device="cuda") < 0.8
-    with torch.no_grad():
-        torch.testing.assert_close(
-            scorer(items, mask).double(), scorer.double()(items.double(), mask), rtol=0, atol=1e-4
-        )
+    with torch.no_grad(), torch.backends.cudnn.flags(allow_tf32=False):
+        found = scorer(items, mask).double()
+        torch.testing.assert_close(found, scorer.double()(items.double(), mask), rtol=0, atol=1e-3)
     scorer.float().train()
     assert not torch.equal(scorer(items), scorer(items))

@@ -72,7 +72,12 @@ class _Plan:
     @property
     def shares(self) -> int:
         """Among how many programs the rows of a chunk are shared out on the way back; each has sums to write."""
-        return min(_up(self.rows, ROWS), 256 // self.width)
+        return min(_up(self.rows, ROWS), 12 if self.width == 16 else 8)
+
+    @property
+    def registers(self) -> int | None:
+        """What a thread of the feed-forward may take on the way back: three programs share a multiprocessor."""
+        return 168 if self.width == 16 else None
 
     def attention(self, dropout: float, eps: float, masked: bool) -> dict[str, int | float | bool]:
         """What the kernels of attention are compiled for."""
@@ -176,8 +181,9 @@ def encode_backward(
     for number in reversed(range(len(layers))):
         own, seed, (given, middle, y, end) = layers[number], seeds[number], kept[number]
         feedforward.feed_back[(plan.chunks, plan.shares)](
-            above, seed, own[10], end, y, *own[6:9], between, fed[number], rows, C=UNITS, PARTS=many, **feeding
-        )
+            above, seed, own[10], end, y, *own[6:9], between, fed[number], rows,
+            C=UNITS, PARTS=many, maxnreg=plan.registers, **feeding,
+        )  # fmt: skip
         attention.attend_back[(plan.attention_shares, heads)](
             given if number else x, mask, seed, *own[:3], own[4], middle, between, parts, attended[number],
             rows, plan.length, plan.per, PARTS=plan.chunks, **attending,
