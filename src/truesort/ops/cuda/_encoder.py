@@ -75,9 +75,9 @@ class _Plan:
         return min(_up(self.rows, ROWS), 12 if self.width == 16 else 8)
 
     @property
-    def registers(self) -> int | None:
-        """What a thread of the feed-forward may take on the way back: three programs share a multiprocessor."""
-        return 168 if self.width == 16 else None
+    def registers(self) -> int:
+        """What a thread of the feed-forward may take on the way back: for three programs a multiprocessor, or all."""
+        return 168 if self.width == 16 else 255
 
     def attention(self, dropout: float, eps: float, masked: bool) -> dict[str, int | float | bool]:
         """What the kernels of attention are compiled for."""
