@@ -45,7 +45,7 @@ class _Task(NamedTuple):
                 out[row] = np.nan if above is None else 0
                 continue
             last = () if above is None else (_padded(above[row], keys.size),)
-            before = (keys[:, None].copy(), self.table, np.array([real]), self.curve, threads)
+            before = (keys[:, None].copy(), self.table, np.array([real], np.int32), self.curve, threads)
             out[row] = function(*before, *settings, *last)[: out.shape[1], 0]
             if above is not None:
                 out[row, np.isinf(keys)] = 0
@@ -100,11 +100,11 @@ def _task(keys: Tensor, count: Tensor | None, net: "Network", outputs: int, colu
 
 
 @lru_cache(maxsize=256)
-def _items(layout: str, n: int, outputs: int, itemsize: int) -> tuple[Any, Any, tuple[int, ...]]:
-    """Of the identity: which comparators each block of columns can reach, and how wide a block is."""
+def _items(layout: str, n: int, outputs: int, itemsize: int, upwards: bool) -> tuple[Any, Any, tuple[int, ...]]:
+    """Of the identity: which comparators each block of columns can reach from its end, and how wide a block is."""
     line = 64 // itemsize
     width = line if n <= line or 2 * line < n <= 3 * line else 2 * line
-    return *reach(network(layout, n, outputs), width), (0,) * width
+    return *reach(network(layout, n, outputs), width, outputs if upwards else n, upwards), (0,) * width
 
 
 @lru_cache(maxsize=256)
@@ -170,7 +170,7 @@ def permutation(keys: Tensor, count: Tensor | None, net: "Network", outputs: int
     if net.error_free:
         task.run_hard(_order.permutation, out.numpy())
     else:
-        blocks = _items(net.layout, n, outputs, keys.element_size())
+        blocks = _items(net.layout, n, outputs, keys.element_size(), True)
         task.run(_soft.permutation, *blocks, arrays=(out.numpy(),))
     return out
 
@@ -183,7 +183,7 @@ def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: 
         none = np.empty((0, 0, 0), above.dtype)
         _task(keys, count, net, outputs, 0).run(_hard.matrix_backward, arrays=(none, above, out.numpy()))
         return out
-    blocks = _items(net.layout, n, outputs, keys.element_size())
+    blocks = _items(net.layout, n, outputs, keys.element_size(), not net.error_free)
     source = _hard if net.error_free else _soft
     _task(keys, count, net, outputs, n).run(source.permutation_backward, *blocks, arrays=(above, out.numpy()))
     return out

@@ -2,7 +2,8 @@
 
 Columns never meet, so a block of them small enough for the first-level cache passes all layers before the next begins.
 An item reaches a wire only step by step: comparators that can only mix zeros with zeros are left out (`reach`), which
-saves a third of the work of a large odd-even network.
+saves a third of the work of a large odd-even network. A comparator is symmetric, so a block may as well pass from the
+outputs up to the inputs. What a fold is, `_curves` says.
 """
 
 from functools import lru_cache
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...networks import SortingNetwork
+from ._group import aligned
 from ._jit import entry, jit
-from ._simd import at, exchange, mix, mix_and_keep, unmix, unmix_hard
+from ._simd import at, get, get_some, line, put, put_some, select, signed, size, spread, total
+from ._turn import turn_square
 
 
 def everywhere(network: SortingNetwork) -> tuple[Any, Any]:
@@ -21,77 +24,110 @@ def everywhere(network: SortingNetwork) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=256)
-def reach(network: SortingNetwork, width: int) -> tuple[Any, Any]:
-    """As `everywhere`, of each block of `width` items, counting only comparators that its items can reach."""
-    blocks = -(-network.n // width)
+def reach(network: SortingNetwork, width: int, wires: int, upwards: bool) -> tuple[Any, Any]:
+    """As `everywhere`, of each block of `width` of the first wires, counting only comparators that it can reach.
+
+    Layers stand in the order in which a block passes them.
+    """
+    blocks = -(-wires // width)
     first = np.zeros((blocks, network.depth), np.int32)
     last = np.zeros_like(first)
-    _reach(network.low, network.high, network.start, width, network.n, first, last)
+    _reach(network.low, network.high, network.start, width, network.n, upwards, first, last)
     return first, last
 
 
 @entry
-def _reach(low: Any, high: Any, start: Any, width: int, n: int, first: Any, last: Any) -> None:
+def _reach(low: Any, high: Any, start: Any, width: int, n: int, upwards: bool, first: Any, last: Any) -> None:
     touched = np.zeros(n, np.bool_)
     for block in range(first.shape[0]):
         touched[:] = False
         touched[block * width : (block + 1) * width] = True
-        for layer in range(first.shape[1]):
+        for step in range(first.shape[1]):
+            layer = first.shape[1] - 1 - step if upwards else step
             begin, end = start[layer + 1], start[layer]
             for c in range(start[layer], start[layer + 1]):
                 if touched[low[c]] or touched[high[c]]:
                     touched[low[c]] = touched[high[c]] = True
                     begin, end = min(begin, c), c + 1
-            first[block, layer], last[block, layer] = min(begin, end), end
+            first[block, step], last[block, step] = min(begin, end), end
 
 
 @jit
-def columns_down(state: Any, low: Any, high: Any, stay: Any, leave: Any, first: Any, last: Any, lanes: Any) -> None:
-    """All layers on one block."""
+def unfold(fold: Any, stay: Any, leave: Any) -> None:
+    """The weights of one row's comparators: what wires keep of their own, and what they take of the other's."""
+    one, lanes = spread(fold.dtype.type(1), line(fold)), line(fold)
+    for c in range(0, fold.size, len(lanes)):
+        f = get(fold, c, lanes)
+        little, much = size(f), one - size(f)
+        put(stay, c, select(signed(f), little, much))
+        put(leave, c, select(signed(f), much, little))
+
+
+@jit
+def _exchange(state: Any, i: Any, j: Any, lanes: Any) -> None:
+    """The wires swap what they carry, bit by bit."""
+    a, b = get(state, i, lanes), get(state, j, lanes)
+    put(state, i, b)
+    put(state, j, a)
+
+
+@jit
+def _share(state: Any, i: Any, j: Any, s: Any, t: Any, lanes: Any) -> Any:
+    """The wires share what they carry; returns how much more was on the first one."""
+    stay, leave = spread(s, lanes), spread(t, lanes)
+    a, b = get(state, i, lanes), get(state, j, lanes)
+    put(state, i, stay * a + leave * b)
+    put(state, j, leave * a + stay * b)
+    return a - b
+
+
+@jit
+def columns_pass(state: Any, table: Any, stay: Any, leave: Any, first: Any, last: Any, lanes: Any) -> None:
+    """All layers on one block, in the order of `first` and `last`."""
     width = len(lanes)
-    for layer in range(first.size):
-        for c in range(np.intp(at(first, layer)), np.intp(at(last, layer))):
-            i, j, s, t = at(low, c) * width, at(high, c) * width, at(stay, c), at(leave, c)
+    for step in range(first.size):
+        for c in range(np.intp(at(first, step)), np.intp(at(last, step))):
+            i, j, s, t = at(table[0], c) * width, at(table[1], c) * width, at(stay, c), at(leave, c)
             if t == 0:
                 continue
             if s == 0:
-                exchange(state, i, j, lanes)
+                _exchange(state, i, j, lanes)
             else:
-                mix(state, i, j, s, t, lanes)
+                _share(state, i, j, s, t, lanes)
 
 
 @jit
-def columns_down_keeping(
-    state: Any, kept: Any, low: Any, high: Any, stay: Any, leave: Any, first: Any, last: Any, lanes: Any
+def columns_pass_keeping(
+    state: Any, kept: Any, table: Any, stay: Any, leave: Any, first: Any, last: Any, lanes: Any
 ) -> None:
-    """As `columns_down`, keeping each comparator's difference for `columns_up`."""
+    """As `columns_pass`, keeping each comparator's difference for `columns_return`."""
     width = len(lanes)
-    for layer in range(first.size):
-        for c in range(np.intp(at(first, layer)), np.intp(at(last, layer))):
-            i, j, s, t = at(low, c) * width, at(high, c) * width, at(stay, c), at(leave, c)
+    for step in range(first.size):
+        for c in range(np.intp(at(first, step)), np.intp(at(last, step))):
+            i, j, s, t = at(table[0], c) * width, at(table[1], c) * width, at(stay, c), at(leave, c)
             if t == 0:
                 continue
             if s == 0:
-                exchange(state, i, j, lanes)
+                _exchange(state, i, j, lanes)
             else:
-                mix_and_keep(state, kept, i, j, c * width, s, t, lanes)
+                put(kept, c * width, _share(state, i, j, s, t, lanes))
 
 
 @jit
-def columns_up(
-    grad: Any, kept: Any, low: Any, high: Any, stay: Any, leave: Any, first: Any, last: Any, push: Any, lanes: Any
+def columns_return(
+    grad: Any, kept: Any, table: Any, stay: Any, leave: Any, first: Any, last: Any, push: Any, lanes: Any
 ) -> None:
     """All layers in reverse on one block's gradient; adds the block's share of dL/dσ to `push`."""
     width = len(lanes)
-    for layer in range(first.size - 1, -1, -1):
-        for c in range(np.intp(at(first, layer)), np.intp(at(last, layer))):
-            i, j, s, t = at(low, c) * width, at(high, c) * width, at(stay, c), at(leave, c)
+    for step in range(first.size - 1, -1, -1):
+        for c in range(np.intp(at(first, step)), np.intp(at(last, step))):
+            i, j, s, t = at(table[0], c) * width, at(table[1], c) * width, at(stay, c), at(leave, c)
             if t == 0:
                 continue
             if s == 0:
-                exchange(grad, i, j, lanes)
+                _exchange(grad, i, j, lanes)
             else:
-                push[c] += unmix(grad, kept, i, j, c * width, s, t, lanes)
+                push[c] += total(_share(grad, i, j, s, t, lanes) * get(kept, c * width, lanes))
 
 
 @jit
@@ -106,63 +142,74 @@ def unit_columns(state: Any, n: int, begin: int, lanes: Any) -> None:
 @jit
 def take_columns(state: Any, payload: Any, begin: int, lanes: Any) -> None:
     """The columns from `begin` on of the payload (n, c)."""
-    width = len(lanes)
-    size = min(width, payload.shape[1] - begin)
-    for wire in range(payload.shape[0]):
-        for lane in range(size):
-            state[wire * width + lane] = payload[wire, begin + lane]
-        for lane in range(size, width):
-            state[wire * width + lane] = 0
+    wires, columns = payload.shape
+    for wire in range(wires):
+        put(state, wire * len(lanes), get_some(payload, wire * columns + begin, columns - begin, lanes))
 
 
 @jit
 def give_columns(state: Any, payload: Any, begin: int, lanes: Any) -> None:
     """Write the block back."""
-    width = len(lanes)
-    size = min(width, payload.shape[1] - begin)
-    for wire in range(payload.shape[0]):
-        for lane in range(size):
-            payload[wire, begin + lane] = state[wire * width + lane]
+    wires, columns = payload.shape
+    for wire in range(wires):
+        put_some(payload, wire * columns + begin, columns - begin, get(state, wire * len(lanes), lanes))
+
+
+@jit
+def take_turned(state: Any, payload: Any, begin: int, lanes: Any) -> None:
+    """The rows from `begin` on of the payload as columns, and zeros on wires beyond; by squares of one cache line."""
+    width, edge, columns = len(lanes), len(line(state)), payload.shape[1]
+    square = aligned(state, edge * edge)
+    for wire in range(0, state.size // width, edge):
+        for lane in range(0, width, edge):
+            for row in range(edge):
+                item = begin + lane + row
+                there = columns - wire if item < payload.shape[0] else 0
+                put(square, row * edge, get_some(payload, item * columns + wire, there, line(state)))
+            turn_square(square, 0, edge, state, wire * width + lane, width, line(state))
 
 
 @jit
 def columns_up_hard(
-    grad: Any, p: Any, q: Any, low: Any, high: Any, stay: Any, leave: Any, first: Any, last: Any, offset: int,
-    push: Any, lanes: Any,
+    grad: Any, p: Any, q: Any, table: Any, stay: Any, leave: Any, first: Any, last: Any, offset: int, push: Any,
+    lanes: Any,
 ) -> None:  # fmt: skip
-    """As `columns_up` for the identity, where comparator c met whole items p[c] and q[c]: only four entries speak."""
+    """As `columns_return` for the identity, where comparator c met whole items p[c] and q[c]: four entries speak."""
     width = len(lanes)
-    for layer in range(first.size - 1, -1, -1):
-        for c in range(np.intp(at(first, layer)), np.intp(at(last, layer))):
-            i, j, s, t = at(low, c) * width, at(high, c) * width, at(stay, c), at(leave, c)
+    for step in range(first.size - 1, -1, -1):
+        for c in range(np.intp(at(first, step)), np.intp(at(last, step))):
+            i, j, s, t = at(table[0], c) * width, at(table[1], c) * width, at(stay, c), at(leave, c)
             if t == 0:
                 continue
             if s == 0:
-                exchange(grad, i, j, lanes)
+                _exchange(grad, i, j, lanes)
                 continue
-            a, b = at(p, c) - offset, at(q, c) - offset
-            said = at(push, c)
-            if 0 <= a < width:
-                said += at(grad, i + a) - at(grad, j + a)
-            if 0 <= b < width:
-                said -= at(grad, i + b) - at(grad, j + b)
-            push[c] = said
-            mix(grad, i, j, s, t, lanes)
+            push[c] += _ahead(grad, i, j, at(p, c) - offset, width) - _ahead(grad, i, j, at(q, c) - offset, width)
+            _share(grad, i, j, s, t, lanes)
+
+
+@jit
+def _ahead(grad: Any, i: Any, j: Any, lane: Any, width: int) -> Any:
+    """How much more wire i has in a lane, if this is a lane of ours; without a branch, which nobody could foresee."""
+    ours = np.uint64(lane) < np.uint64(width)
+    lane = select(ours, lane, lane - lane)
+    return select(ours, at(grad, i + lane) - at(grad, j + lane), grad.dtype.type(0))
 
 
 @jit
 def payload_up_hard(
-    grad: Any, payload: Any, p: Any, q: Any, low: Any, high: Any, stay: Any, leave: Any, first: Any, last: Any,
-    push: Any, lanes: Any,
+    grad: Any, payload: Any, p: Any, q: Any, table: Any, stay: Any, leave: Any, first: Any, last: Any, push: Any,
+    lanes: Any,
 ) -> None:  # fmt: skip
-    """As `columns_up` for a payload, where comparator c met whole items p[c] and q[c]."""
+    """As `columns_return` for a payload, where comparator c met whole items p[c] and q[c]."""
     width = len(lanes)
-    for layer in range(first.size - 1, -1, -1):
-        for c in range(np.intp(at(first, layer)), np.intp(at(last, layer))):
-            i, j, s, t = at(low, c) * width, at(high, c) * width, at(stay, c), at(leave, c)
+    for step in range(first.size - 1, -1, -1):
+        for c in range(np.intp(at(first, step)), np.intp(at(last, step))):
+            i, j, s, t = at(table[0], c) * width, at(table[1], c) * width, at(stay, c), at(leave, c)
             if t == 0:
                 continue
             if s == 0:
-                exchange(grad, i, j, lanes)
-            else:
-                push[c] += unmix_hard(grad, payload, i, j, at(p, c) * width, at(q, c) * width, s, t, lanes)
+                _exchange(grad, i, j, lanes)
+                continue
+            a, b = get(payload, at(p, c) * width, lanes), get(payload, at(q, c) * width, lanes)
+            push[c] += total(_share(grad, i, j, s, t, lanes) * (a - b))

@@ -1,8 +1,7 @@
 """A group of rows on its way through a whole network, down with the keys and up again with gradients.
 
 `steps` = (first layer, last layer + 1, part, parts) says which layers, and which share of each layer's comparators: a
-single long row is worked on by several threads, layer by layer. An array (comparators, rows) may hold the whole network
-or, where nothing is kept, just the widest layer.
+single long row is worked on by several threads, layer by layer.
 """
 
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from ._curves import slopes, weigh
 from ._jit import jit
-from ._wires import differences, gaps, mix, sweep
+from ._wires import differences, gaps, mix, skipped, sweep
 
 
 @jit
@@ -40,6 +39,13 @@ def aligned(like: Any, size: int) -> Any:
 
 
 @jit
+def whole_lines(like: Any, size: int) -> int:
+    """The next multiple of how many numbers fill a cache line."""
+    line: int = 64 // like.itemsize
+    return (size + line - 1) // line * line
+
+
+@jit
 def widest(table: Any) -> int:
     """The most comparators of a layer."""
     start, most = table[3], 0
@@ -57,62 +63,50 @@ def whole(table: Any) -> Any:
 @jit
 def share(table: Any, layer: int, steps: Any) -> Any:
     """The first comparator of a layer, and the first and one past the last of our share of it."""
-    first, last = table[3][layer], table[3][layer + 1]
+    first, last = np.intp(table[3][layer]), np.intp(table[3][layer + 1])
     size = last - first
     return first, first + size * steps[2] // steps[3], first + size * (steps[2] + 1) // steps[3]
 
 
 @jit
-def part(array: Any, table: Any, first: int, begin: int, end: int) -> Any:
-    """What `array` holds of comparators `begin` to `end` of the layer that starts at `first`."""
-    shift = 0 if array.shape[0] == table[0].size else first
-    return array[begin - shift : end - shift]
-
-
-@jit
 def down(
-    wires: Any, values: Any, table: Any, count: Any, curve: Any, gap: Any, diff: Any, stay: Any, leave: Any, steps: Any
+    wires: Any, values: Any, table: Any, count: Any, curve: Any, gap: Any, diff: Any, fold: Any, steps: Any
 ) -> None:
     """Soft layers on the keys and, if there are any, on `values`, whose differences are kept as well."""
-    low, high, since, _ = table
     for layer in range(steps[0], steps[1]):
-        first, begin, end = share(table, layer, steps)
-        i, j = low[begin:end], high[begin:end]
-        d = part(gap, table, first, begin, end)
-        s, t = part(stay, table, first, begin, end), part(leave, table, first, begin, end)
-        gaps(wires, i, j, since[begin:end], count, d)
-        weigh(curve, d, s, t)
-        mix(wires, i, j, s, t)
+        span = share(table, layer, steps)
+        gaps(wires, table, count, gap, span)
+        weigh(curve, table, gap, fold, span)
+        mix(wires, table, fold, span)
         if values.shape[0]:
-            differences(values, i, j, part(diff, table, first, begin, end))
-            mix(values, i, j, s, t)
+            differences(values, table, diff, span)
+            mix(values, table, fold, span)
 
 
 @jit
 def up(
-    grad: Any, back: Any, table: Any, curve: Any, gap: Any, diff: Any, push: Any, stay: Any, leave: Any, slope: Any,
-    steps: Any,
-) -> None:  # fmt: skip
-    """Soft layers in reverse: `back` is carried from outputs to inputs, then the gradient of the keys."""
-    low, high, _, _ = table
+    grad: Any, back: Any, table: Any, curve: Any, gap: Any, diff: Any, push: Any, fold: Any, slope: Any, steps: Any
+) -> None:
+    """Soft layers in reverse: `back` is carried from outputs to inputs, then the gradient of the keys.
+
+    A `fold` of the whole network has been filled on the way down.
+    """
     for layer in range(steps[1] - 1, steps[0] - 1, -1):
-        first, begin, end = share(table, layer, steps)
-        i, j = low[begin:end], high[begin:end]
-        d, p = part(gap, table, first, begin, end), part(push, table, first, begin, end)
-        s, t = part(stay, table, first, begin, end), part(leave, table, first, begin, end)
-        weigh(curve, d, s, t)
-        if grad.shape[0]:
-            slopes(curve, d, s, t, part(slope, table, first, begin, end))
+        span = share(table, layer, steps)
+        if fold.shape[0] != table[0].size:
+            weigh(curve, table, gap, fold, span)
         if back.shape[0]:
-            _pushed(back, i, j, part(diff, table, first, begin, end), p)
-            mix(back, i, j, s, t)
+            _pushed(back, table, diff, push, span)
+            mix(back, table, fold, span)
         if grad.shape[0]:
-            sweep(grad, i, j, s, t, part(slope, table, first, begin, end), d, p)
+            slopes(curve, table, gap, fold, slope, span)
+            sweep(grad, table, fold, slope, gap, push, span)
 
 
 @jit
-def _pushed(back: Any, low: Any, high: Any, diff: Any, push: Any) -> None:
-    differences(back, low, high, push)
-    for c in range(push.shape[0]):
+def _pushed(back: Any, table: Any, diff: Any, push: Any, span: Any) -> None:
+    differences(back, table, push, span)
+    of_push, of_diff = skipped(push, table, span), skipped(diff, table, span)
+    for c in range(span[1], span[2]):
         for r in range(push.shape[1]):
-            push[c, r] *= diff[c, r]
+            push[c - of_push, r] *= diff[c - of_diff, r]

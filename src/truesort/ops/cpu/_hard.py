@@ -8,43 +8,40 @@ from typing import Any
 
 import numpy as np
 
-from ._columns import columns_up_hard, payload_up_hard, take_columns
+from ._columns import columns_up_hard, payload_up_hard, take_columns, take_turned, unfold
 from ._curves import slopes, weigh
-from ._group import aligned, load, part, share, up, whole, widest
+from ._group import aligned, load, share, up, whole, whole_lines, widest
 from ._jit import entry, jit
-from ._rows import copy_row, lines, positions, store_gradient, take
-from ._wires import differences, gaps, harden, mix, swap_hard, sweep, undo_hard
+from ._rows import by_row, lines, positions, store_gradient, take
+from ._simd import at
+from ._turn import to_lines, to_rows
+from ._wires import differences, gaps, harden, mix, skipped, swap_hard, sweep, undo_hard
 
 
 @jit
 def down_hard(wires: Any, items: Any, table: Any, count: Any, stays: Any, steps: Any) -> None:
     """Hard layers on keys and items."""
-    low, high, since, _ = table
     for layer in range(steps[0], steps[1]):
-        _, begin, end = share(table, layer, steps)
-        swap_hard(wires, items, low[begin:end], high[begin:end], since[begin:end], count, stays[begin:end])
+        swap_hard(wires, items, table, count, stays, share(table, layer, steps))
 
 
 @jit
 def _note(
-    wires: Any, items: Any, table: Any, count: Any, curve: Any, stays: Any, gap: Any, stay: Any, leave: Any, p: Any,
-    q: Any,
-) -> None:  # fmt: skip
-    """The way down, noting of every comparator the gap, the weights and which items met."""
-    low, high, since, start = table
-    for layer in range(start.size - 1):
-        begin, end = start[layer], start[layer + 1]
-        i, j = low[begin:end], high[begin:end]
-        gaps(wires, i, j, since[begin:end], count, gap[begin:end])
-        _met(items, i, j, p[begin:end], q[begin:end])
-        swap_hard(wires, items, i, j, since[begin:end], count, stays[begin:end])
-    weigh(curve, gap, stay, leave)
+    wires: Any, items: Any, table: Any, count: Any, curve: Any, stays: Any, gap: Any, fold: Any, p: Any, q: Any
+) -> None:
+    """The way down, noting of every comparator the gap, the fold and which items met."""
+    for layer in range(table[3].size - 1):
+        span = share(table, layer, whole(table))
+        gaps(wires, table, count, gap, span)
+        _met(items, table, p, q, span)
+        swap_hard(wires, items, table, count, stays, span)
+    weigh(curve, table, gap, fold, (0, 0, table[0].size))
 
 
 @jit
-def _met(items: Any, low: Any, high: Any, p: Any, q: Any) -> None:
-    for c in range(low.size):
-        i, j = low[c], high[c]
+def _met(items: Any, table: Any, p: Any, q: Any, span: Any) -> None:
+    for c in range(span[1], span[2]):
+        i, j = at(table[0], c), at(table[1], c)
         for r in range(items.shape[1]):
             p[c, r], q[c, r] = items[i, r], items[j, r]
 
@@ -52,36 +49,32 @@ def _met(items: Any, low: Any, high: Any, p: Any, q: Any) -> None:
 @jit
 def up_hard(
     wires: Any, items: Any, grad: Any, back: Any, values: Any, table: Any, count: Any, curve: Any, matrix: bool,
-    stays: Any, gap: Any, push: Any, stay: Any, leave: Any, slope: Any, steps: Any,
+    stays: Any, gap: Any, push: Any, fold: Any, slope: Any, steps: Any,
 ) -> None:  # fmt: skip
     """Walk back up. `back` are the positions carried along, `values` of the items the gradient of their ranks."""
-    low, high, since, _ = table
     for layer in range(steps[1] - 1, steps[0] - 1, -1):
-        first, begin, end = share(table, layer, steps)
-        i, j = low[begin:end], high[begin:end]
-        d, ahead = part(gap, table, first, begin, end), part(push, table, first, begin, end)
-        s, t = part(stay, table, first, begin, end), part(leave, table, first, begin, end)
-        k = part(slope, table, first, begin, end)
-        undo_hard(wires, items, i, j, stays[begin:end])
-        gaps(wires, i, j, since[begin:end], count, d)
-        weigh(curve, d, s, t)
-        slopes(curve, d, s, t, k)
+        span = share(table, layer, steps)
+        undo_hard(wires, items, table, stays, span)
+        gaps(wires, table, count, gap, span)
+        weigh(curve, table, gap, fold, span)
+        slopes(curve, table, gap, fold, slope, span)
         if matrix:
-            harden(stays[begin:end], s, t)
+            harden(table, stays, fold, span)
         if values.shape[0]:
-            differences(back, i, j, ahead)
-            _times(items, i, j, values, ahead)
-            mix(back, i, j, s, t)
-        sweep(grad, i, j, s, t, k, d, ahead)
+            differences(back, table, push, span)
+            _times(items, table, values, push, span)
+            mix(back, table, fold, span)
+        sweep(grad, table, fold, slope, gap, push, span)
 
 
 @jit
-def _times(items: Any, low: Any, high: Any, values: Any, out: Any) -> None:
+def _times(items: Any, table: Any, values: Any, out: Any, span: Any) -> None:
     """Multiply by how much more the item on the lower wire has of the values."""
-    for c in range(low.size):
-        i, j = low[c], high[c]
+    before = skipped(out, table, span)
+    for c in range(span[1], span[2]):
+        i, j = at(table[0], c), at(table[1], c)
         for r in range(items.shape[1]):
-            out[c, r] *= values[items[i, r], r] - values[items[j, r], r]
+            out[c - before, r] *= values[items[i, r], r] - values[items[j, r], r]
 
 
 @jit
@@ -91,7 +84,7 @@ def _stays(size: int, group: int) -> Any:
 
 @jit
 def _items(n: int, group: int) -> Any:
-    return np.empty((n, group), np.int32)
+    return lines(np.empty(0, np.int32), n, group)
 
 
 @entry
@@ -104,8 +97,8 @@ def values_backward(
     wires, items, stays = lines(keys, n, group), _items(n, group), _stays(size, group)
     grad, back, values = lines(keys, n, group), lines(keys, n, group), lines(keys, n if ranks else 0, group)
     gap, push, slope = lines(keys, layer, group), lines(keys, layer, group), lines(keys, layer, group)
-    stay, leave = lines(keys, layer, group), lines(keys, layer, group)
-    count, bad = np.empty(group, np.int64), np.empty(group, np.bool_)
+    fold = lines(keys, layer, group)
+    count, bad = np.empty(group, np.int32), np.empty(group, np.bool_)
     push[:] = 0
     for row in range(begin, end, group):
         load(keys, counts, row, end, wires, count, bad)
@@ -130,8 +123,7 @@ def values_backward(
             stays,
             gap,
             push,
-            stay,
-            leave,
+            fold,
             slope,
             whole(table),
         )
@@ -146,33 +138,34 @@ def permutation_backward(
     """As that of the soft P, the gradient of P carried through the soft weights ("swap")."""
     n, size, layer, width = keys.shape[1], table[0].size, widest(table), len(lanes)
     wires, items, stays = lines(keys, n, group), _items(n, group), _stays(size, group)
-    gap, stay, leave = lines(keys, size, group), lines(keys, size, group), lines(keys, size, group)
+    gap, fold, folds = lines(keys, size, group), lines(keys, size, group), by_row(keys, size, group)
+    stay, leave = aligned(keys, whole_lines(keys, size)), aligned(keys, whole_lines(keys, size))
     p, q, push = _items(size, group), _items(size, group), lines(keys, size, group)
+    a, b, pushed = by_row(items, size, group), by_row(items, size, group), by_row(keys, size, group)
     grad, none, slope = lines(keys, n, group), lines(keys, 0, group), lines(keys, layer, group)
-    s, t, pushed, state = aligned(keys, size), aligned(keys, size), aligned(keys, size), aligned(keys, n * width)
-    a, b = np.empty(size, np.int32), np.empty(size, np.int32)
-    count, bad = np.empty(group, np.int64), np.empty(group, np.bool_)
+    state = aligned(keys, whole_lines(keys, n) * width)
+    count, bad = np.empty(group, np.int32), np.empty(group, np.bool_)
     for top in range(begin, end, group):
         load(keys, counts, top, end, wires, count, bad)
         positions(items)
-        _note(wires, items, table, count, curve, stays, gap, stay, leave, p, q)
-        push[:] = 0
+        _note(wires, items, table, count, curve, stays, gap, fold, p, q)
+        to_rows(keys, fold, folds)
+        to_rows(keys, p, a)
+        to_rows(keys, q, b)
+        pushed[:] = 0
         for r in range(min(group, end - top)):
             if bad[r]:
                 continue
-            copy_row(stay, r, s)
-            copy_row(leave, r, t)
-            copy_row(p, r, a)
-            copy_row(q, r, b)
-            pushed[:] = 0
+            unfold(folds[r], stay, leave)
             for block in range(first.shape[0]):
-                at = block * width
-                state[above.shape[2] * width :] = 0
-                take_columns(state, above[top + r].T, at, lanes)
-                columns_up_hard(state, a, b, table[0], table[1], s, t, first[block], last[block], at, pushed, lanes)
-            push[:, r] = pushed
+                begins = block * width
+                take_turned(state, above[top + r], begins, lanes)
+                columns_up_hard(
+                    state, a[r], b[r], table, stay, leave, first[block], last[block], begins, pushed[r], lanes
+                )
+        to_lines(keys, pushed, push)
         grad[:] = 0
-        up(grad, none, table, curve, gap, none, push, stay, leave, slope, whole(table))
+        up(grad, none, table, curve, gap, none, push, fold, slope, whole(table))
         store_gradient(grad, bad, top, end, keys, out)
 
 
@@ -184,33 +177,34 @@ def reorder_backward(
     """Gradient of the keys from that of the reordered payload, carried through the soft weights ("swap")."""
     n, size, layer, width = keys.shape[1], table[0].size, widest(table), len(lanes)
     wires, items, stays = lines(keys, n, group), _items(n, group), _stays(size, group)
-    gap, stay, leave = lines(keys, size, group), lines(keys, size, group), lines(keys, size, group)
+    gap, fold, folds = lines(keys, size, group), lines(keys, size, group), by_row(keys, size, group)
+    stay, leave = aligned(keys, whole_lines(keys, size)), aligned(keys, whole_lines(keys, size))
     p, q, push = _items(size, group), _items(size, group), lines(keys, size, group)
+    a, b, pushed = by_row(items, size, group), by_row(items, size, group), by_row(keys, size, group)
     grad, none, slope = lines(keys, n, group), lines(keys, 0, group), lines(keys, layer, group)
-    s, t, pushed, state = aligned(keys, size), aligned(keys, size), aligned(keys, size), aligned(keys, n * width)
-    carried = aligned(keys, n * width)
-    a, b = np.empty(size, np.int32), np.empty(size, np.int32)
-    count, bad = np.empty(group, np.int64), np.empty(group, np.bool_)
+    state, carried = aligned(keys, n * width), aligned(keys, n * width)
+    count, bad = np.empty(group, np.int32), np.empty(group, np.bool_)
     for top in range(begin, end, group):
         load(keys, counts, top, end, wires, count, bad)
         positions(items)
-        _note(wires, items, table, count, curve, stays, gap, stay, leave, p, q)
-        push[:] = 0
+        _note(wires, items, table, count, curve, stays, gap, fold, p, q)
+        to_rows(keys, fold, folds)
+        to_rows(keys, p, a)
+        to_rows(keys, q, b)
+        pushed[:] = 0
         for r in range(min(group, end - top)):
             if bad[r]:
                 continue
-            copy_row(stay, r, s)
-            copy_row(leave, r, t)
-            copy_row(p, r, a)
-            copy_row(q, r, b)
-            pushed[:] = 0
+            unfold(folds[r], stay, leave)
             for column in range(0, payload.shape[2], width):
                 take_columns(state, above[top + r], column, lanes)
                 take_columns(carried, payload[top + r], column, lanes)
-                payload_up_hard(state, carried, a, b, table[0], table[1], s, t, first[0], last[0], pushed, lanes)
-            push[:, r] = pushed
+                payload_up_hard(
+                    state, carried, a[r], b[r], table, stay, leave, first[0], last[0], pushed[r], lanes
+                )  # fmt: skip
+        to_lines(keys, pushed, push)
         grad[:] = 0
-        up(grad, none, table, curve, gap, none, push, stay, leave, slope, whole(table))
+        up(grad, none, table, curve, gap, none, push, fold, slope, whole(table))
         store_gradient(grad, bad, top, end, keys, out)
 
 
@@ -223,17 +217,17 @@ def _places(items: Any, place: Any) -> None:
 
 @jit
 def _spoken(
-    items: Any, place: Any, low: Any, high: Any, top: int, bad: Any, above: Any, payload: Any, push: Any
+    items: Any, place: Any, table: Any, top: int, bad: Any, above: Any, payload: Any, push: Any, span: Any
 ) -> None:
     """dL/dσ of a layer where the gradient of P came down through hard weights: that of the two items at two places."""
     for r in range(min(items.shape[1], above.shape[0] - top)):
-        if bad[r]:
-            push[:, r] = 0
-            continue
-        for c in range(low.size):
-            p, q = items[low[c], r], items[high[c], r]
+        for c in range(span[1], span[2]):
+            if bad[r]:
+                push[c - span[0], r] = 0
+                continue
+            p, q = items[at(table[0], c), r], items[at(table[1], c), r]
             a, b = min(place[p, r], place[q, r]), max(place[p, r], place[q, r])
-            push[c, r] = _four(above[top + r], payload, top + r, p, q, a, b)
+            push[c - span[0], r] = _four(above[top + r], payload, top + r, p, q, a, b)
 
 
 @jit
@@ -259,9 +253,8 @@ def matrix_backward(
     wires, items, stays = lines(keys, n, group), _items(n, group), _stays(size, group)
     grad, place = lines(keys, n, group), _items(n, group)
     gap, push, slope = lines(keys, layer, group), lines(keys, layer, group), lines(keys, layer, group)
-    stay, leave = lines(keys, layer, group), lines(keys, layer, group)
-    count, bad = np.empty(group, np.int64), np.empty(group, np.bool_)
-    low, high, since, start = table
+    fold = lines(keys, layer, group)
+    count, bad = np.empty(group, np.int32), np.empty(group, np.bool_)
     for top in range(begin, end, group):
         load(keys, counts, top, end, wires, count, bad)
         positions(items)
@@ -269,14 +262,13 @@ def matrix_backward(
         _places(items, place)
         grad[:] = 0
         push[:] = 0
-        for step in range(start.size - 2, -1, -1):
-            i, j = low[start[step] : start[step + 1]], high[start[step] : start[step + 1]]
-            m = i.size
-            undo_hard(wires, items, i, j, stays[start[step] : start[step + 1]])
-            gaps(wires, i, j, since[start[step] : start[step + 1]], count, gap[:m])
-            weigh(curve, gap[:m], stay[:m], leave[:m])
-            slopes(curve, gap[:m], stay[:m], leave[:m], slope[:m])
-            harden(stays[start[step] : start[step + 1]], stay[:m], leave[:m])
-            _spoken(items, place, i, j, top, bad, above, payload, push[:m])
-            sweep(grad, i, j, stay[:m], leave[:m], slope[:m], gap[:m], push[:m])
+        for layer in range(table[3].size - 2, -1, -1):
+            span = share(table, layer, whole(table))
+            undo_hard(wires, items, table, stays, span)
+            gaps(wires, table, count, gap, span)
+            weigh(curve, table, gap, fold, span)
+            slopes(curve, table, gap, fold, slope, span)
+            harden(table, stays, fold, span)
+            _spoken(items, place, table, top, bad, above, payload, push, span)
+            sweep(grad, table, fold, slope, gap, push, span)
         store_gradient(grad, bad, top, end, keys, out)

@@ -56,15 +56,15 @@ def _soft_down(
     wires: Any, values: Any, table: Table, count: Any, curve: Any, parts: int, kept: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     gap, diff = _scratch(table, wires.dtype, kept), _scratch(table, wires.dtype, kept and len(values) > 0)
-    stay, leave = _scratch(table, wires.dtype, False), _scratch(table, wires.dtype, False)
-    _layers(_down, table, parts, wires, values, table, count, curve, gap, diff, stay, leave)
+    fold = _scratch(table, wires.dtype, False)
+    _layers(_down, table, parts, wires, values, table, count, curve, gap, diff, fold)
     return gap, diff
 
 
 def _soft_up(grad: Any, back: Any, table: Table, curve: Any, gap: Any, diff: Any, parts: int) -> None:
-    push, stay, leave, slope = (_scratch(table, gap.dtype, False) for _ in range(4))
+    push, fold, slope = (_scratch(table, gap.dtype, False) for _ in range(3))
     push[:] = 0
-    _layers(_up, table, parts, grad, back, table, curve, gap, diff, push, stay, leave, slope, upwards=True)
+    _layers(_up, table, parts, grad, back, table, curve, gap, diff, push, fold, slope, upwards=True)
 
 
 def _positions(like: NDArray[Any]) -> NDArray[Any]:
@@ -100,9 +100,9 @@ def hard_backward(
     """As `soft_backward`, error-free."""
     items, stays = np.arange(len(wires), dtype=np.int32)[:, None], np.empty((len(table[0]), 1), np.uint8)
     values, grad = (above, np.zeros_like(wires)) if ranks else (wires[:0], above)
-    gap, push, stay, leave, slope = (_scratch(table, wires.dtype, False) for _ in range(5))
+    gap, push, fold, slope = (_scratch(table, wires.dtype, False) for _ in range(4))
     push[:] = 0
     _layers(_down_hard, table, parts, wires, items, table, count, stays)
     before = (wires, items, grad, _positions(wires), values, table, count, curve, matrix)
-    _layers(_up_hard, table, parts, *before, stays, gap, push, stay, leave, slope, upwards=True)
+    _layers(_up_hard, table, parts, *before, stays, gap, push, fold, slope, upwards=True)
     return grad

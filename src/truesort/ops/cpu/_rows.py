@@ -4,14 +4,20 @@ from typing import Any
 
 import numpy as np
 
-from ._group import aligned
+from ._group import aligned, whole_lines
 from ._jit import jit
 
 
 @jit
 def lines(like: Any, size: int, group: int) -> Any:
-    """Scratch for `size` wires or comparators of a group of rows."""
-    return aligned(like, size * group).reshape(size, group)
+    """Scratch for `size` wires or comparators of a group of rows; behind it lies room for whole squares."""
+    return aligned(like, whole_lines(like, size) * group)[: size * group].reshape(size, group)
+
+
+@jit
+def by_row(like: Any, size: int, group: int) -> Any:
+    """Scratch for as much, each row for itself."""
+    return aligned(like, whole_lines(like, size) * group).reshape(group, whole_lines(like, size))
 
 
 @jit
@@ -44,10 +50,3 @@ def positions(wires: Any) -> None:
     """Every wire carries its own number."""
     for w in range(wires.shape[0]):
         wires[w] = w
-
-
-@jit
-def copy_row(lines: Any, r: int, out: Any) -> None:
-    """One row's entries of (comparators, rows), side by side."""
-    for c in range(out.size):
-        out[c] = lines[c, r]
