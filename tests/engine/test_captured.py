@@ -45,12 +45,18 @@ def test_replays_drop_other_numbers() -> None:
 
 
 def test_it_learns_what_torch_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without dropout, whose numbers differ, the first steps are those of torch's operators and optimiser."""
-    found = losses(learner_of(1e-3, dropout=0.0), same_batch=False)
+    """Without dropout, whose numbers differ, a batch is learned as by torch's operators and optimiser.
+
+    In tiny steps: Adam's first ones have one length whatever the gradient, and with longer ones a rounding of 1e-7 in
+    gradients that are nearly zero changes the loss of the tenth step by a tenth.
+    """
+    found = losses(learner_of(1e-6, dropout=0.0), same_batch=True)
     monkeypatch.setattr(encoder, "_serves", lambda *_: False)
     monkeypatch.setattr(adamw, "_serves", lambda *_: False)
-    plain = losses(learner_of(1e-3, dropout=0.0), same_batch=False)
-    assert found == pytest.approx(plain, rel=0.02)
+    plain = losses(learner_of(1e-6, dropout=0.0), same_batch=True)
+    learned = plain[0] - plain[-1]
+    assert learned > 5e-3
+    assert found == pytest.approx(plain, abs=0.02 * learned)
 
 
 def test_the_loss_falls() -> None:

@@ -18,11 +18,11 @@ WIRES = 128
 COLUMNS_A_LANE = 8
 PAIRS = 2
 """Layers between two checkpoints, in pairs of layers, where one kernel does everything."""
-KEPT = 32
+KEPT = 16
 """float32 differences of a stretch that a lane keeps, by four, where the gradient of P has a kernel of its own."""
 KEPT_COLUMNS = 4
-PROGRAMS_A_PROCESSOR = 8
-"""As many warps as there is room for with all registers a lane can have: one more would run alone at the end."""
+PROGRAMS_A_PROCESSOR = 16
+"""As many warps as there is room for with the 128 registers of a lane that this takes: one more would run alone."""
 FEW = 1056
 """Up to so many programs the kernels that do everything at once are faster: launches are what takes time."""
 HARD_WIRES = 1024
