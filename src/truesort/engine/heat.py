@@ -17,8 +17,8 @@ from truesort.engine.record import Facts
 from truesort.engine.stopwatch import Rates, Run, Stopwatch
 
 ROUNDS = range(3, 31)
-SAMPLE = 0.002
-"""Seconds one turn takes at least, if 20 calls are enough for that."""
+SAMPLE, MOST_CALLS = 0.02, 50
+"""Seconds one turn takes at least, if so many calls are enough for that: as in training, one call follows another."""
 SHORT = 0.05
 COMPARED_ROWS = 8
 
@@ -97,7 +97,7 @@ class _Runner:
     @property
     def calls(self) -> int:
         """Calls of a turn."""
-        return max(1, min(20, round(SAMPLE / self.seconds)))
+        return max(1, min(MOST_CALLS, round(SAMPLE / self.seconds)))
 
 
 class Heat:

@@ -23,7 +23,7 @@ from . import _registers as registers
 from . import _wires as wires
 from ._isotonic import project as project
 from ._isotonic import project_backward as project_backward
-from ._launch import halves, on
+from ._launch import halves, on, up
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -160,7 +160,7 @@ def _hard(rows: _Rows, places: Tensor) -> tuple[Tensor, Tensor]:
 def _mixed(rows: _Rows, gaps: Tensor, flow: Tensor, reverse: bool) -> Tensor:
     """Carry `flow` (rows, n, columns), which is overwritten, through the soft network."""
     columns, wide = flow.shape[2], _wide(flow)
-    wires.mix_layers[(len(flow), triton.cdiv(columns, wide))](
+    wires.mix_layers[(len(flow), up(columns, wide))](
         flow, gaps, *rows.tables.arrays, rows.count, *rows.scale(), columns, rows.tables.depth, *rows.curve, reverse,
         **rows.flags, TILE=TILE, WIDE=wide, num_warps=WARPS,
     )  # fmt: skip
@@ -175,8 +175,8 @@ def _shares_soft(rows: _Rows, gaps: Tensor, payload: Tensor, flow: Tensor) -> Te
     """dL/dσ of every comparator, (rows, blocks, size); carries `flow`, the gradient of what came out, back in place."""
     count, n, columns = flow.shape
     depth, wide = rows.tables.depth, _wide(flow)
-    blocks, stretch = triton.cdiv(columns, wide), max(1, round(depth**0.5))
-    room = n * (1 + triton.cdiv(depth, stretch)) + stretch * rows.tables.widest
+    blocks, stretch = up(columns, wide), max(1, round(depth**0.5))
+    room = n * (1 + up(depth, stretch)) + stretch * rows.tables.widest
     programs = max(1, min(count * blocks, SCRATCH_PROGRAMS, 2**28 // (room * wide)))
     shares, scratch = flow.new_empty(count, blocks, rows.tables.size), flow.new_empty(programs * room * wide)
     wires.shares_soft[(programs,)](
@@ -191,7 +191,7 @@ def _shares_hard(rows: _Rows, traced: tuple[Tensor, Tensor], payload: Tensor, fl
     """The same where the payload moved hard and the gradient goes back through soft weights."""
     count, columns = len(flow), flow.shape[2]
     wide = _wide(flow)
-    blocks = triton.cdiv(columns, wide)
+    blocks = up(columns, wide)
     shares = flow.new_empty(count, blocks, rows.tables.size)
     items, swapped = traced[0].repeat_interleave(blocks, 0), traced[1]
     wires.shares_hard[(count, blocks)](

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import _odd_even_hard as hard
 from . import _odd_even_soft as soft
+from ._launch import up
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -37,10 +38,10 @@ def serves(keys: Tensor, net: "Network") -> bool:
 @lru_cache(maxsize=256)
 def _shape(n: int, most: int = COLUMNS_A_LANE) -> tuple[int, int, int, int]:
     """(lanes along the wires, columns a lane carries, at `most`, blocks of a row, elements of a row's notes)."""
-    lanes = max(2, triton.next_power_of_2(triton.cdiv(n, 4)))
+    lanes = max(2, triton.next_power_of_2(up(n, 4)))
     groups = 32 // lanes
-    columns = min(triton.next_power_of_2(triton.cdiv(n, groups)), most)
-    return lanes, columns, triton.cdiv(n, columns * groups), triton.cdiv(n, 2) * 4 * lanes
+    columns = min(triton.next_power_of_2(up(n, groups)), most)
+    return lanes, columns, up(n, columns * groups), up(n, 2) * 4 * lanes
 
 
 @lru_cache(maxsize=8)
@@ -77,7 +78,7 @@ def _trace_soft(
     rows, n = keys.shape
     lanes = _shape(n)[0]
     curve, flags = _settings(net, count is not None, lanes)
-    soft.trace_soft[(triton.cdiv(rows, 32 // lanes),)](
+    soft.trace_soft[(up(rows, 32 // lanes),)](
         keys, folds, gaps, values, count, n, rows, 0 if values is None else values.shape[1], *keys.stride(), *curve,
         **flags,
     )  # fmt: skip
@@ -92,7 +93,7 @@ def _trace_hard(
     curve, flags = _settings(net, count is not None, lanes)
     folds, gaps = keys.new_empty(2, rows, size)
     lows, highs, places = _met(keys, size, net)
-    hard.trace_hard[(triton.cdiv(rows, 32 // lanes),)](
+    hard.trace_hard[(up(rows, 32 // lanes),)](
         keys, folds, gaps, lows, highs, places, count, n, rows, *keys.stride(), *curve,
         **flags, MATRIX=net.backward == "matrix",
     )  # fmt: skip
@@ -115,7 +116,7 @@ def _keys_back(
     curve, flags = _settings(net, count is not None, lanes)
     gkeys = keys.new_empty(rows, n)
     strides = (0, 0, 0) if grad is None else (grad.shape[1], *grad.stride())
-    soft.keys_back[(triton.cdiv(rows, 32 // lanes),)](
+    soft.keys_back[(up(rows, 32 // lanes),)](
         keys,
         grad,
         folds,
@@ -147,7 +148,7 @@ def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: 
     _, columns, blocks, _ = _shape(n, KEPT_COLUMNS)
     most = PROGRAMS_A_PROCESSOR * processors(keys.device)
     parts = _parts(rows, blocks, most)
-    pairs = min(KEPT * 4 // keys.element_size() // columns, triton.next_power_of_2(triton.cdiv(n, 2)))
+    pairs = min(KEPT * 4 // keys.element_size() // columns, triton.next_power_of_2(up(n, 2)))
     folds, gaps, shares = keys.new_empty(rows, size), keys.new_empty(rows, size), keys.new_empty(rows, parts, size)
     _trace_soft(keys, count, net, folds, gaps, None)
     _back_soft(keys, count, grad, net, folds, None, shares, (min(rows * parts, most), parts, columns, pairs))
@@ -158,7 +159,7 @@ def permutation_backward(keys: Tensor, count: Tensor | None, grad: Tensor, net: 
 def _parts(rows: int, blocks: int, programs: int) -> int:
     """Among how many tasks to share the blocks of a row, so that all are done soonest; each costs a row of shares."""
     most = max(1, min(blocks, 8 * programs // rows))
-    return min(range(1, most + 1), key=lambda parts: triton.cdiv(rows * parts, programs) * triton.cdiv(blocks, parts))
+    return min(range(1, most + 1), key=lambda parts: up(rows * parts, programs) * up(blocks, parts))
 
 
 def _back_soft(
@@ -170,12 +171,12 @@ def _back_soft(
     rows, n = keys.shape
     lanes = _shape(n)[0]
     curve, flags = _settings(net, count is not None, lanes)
-    stretches = triton.cdiv(triton.cdiv(n, 2), pairs)
+    stretches = up(up(n, 2), pairs)
     room = (stretches - 1) * 128 * columns + (stretches * pairs * 8 * lanes if folds is None else 0)
     soft.permutation_soft_back[(programs,)](
         keys, grad, folds, gkeys, shares, keys.new_empty(programs * room), count, n, grad.shape[2], rows,
-        triton.cdiv(n, columns * (32 // lanes)), parts, room, *keys.stride(), *grad.stride(), *curve,
-        **flags, D=columns, PAIRS=pairs, WHOLE=triton.cdiv(n, 2) % pairs == 0, FUSED=folds is None,
+        up(n, columns * (32 // lanes)), parts, room, *keys.stride(), *grad.stride(), *curve,
+        **flags, D=columns, PAIRS=pairs, WHOLE=up(n, 2) % pairs == 0, FUSED=folds is None,
     )  # fmt: skip
 
 
@@ -189,7 +190,7 @@ def _permutation_hard_backward(keys: Tensor, count: Tensor | None, grad: Tensor,
     sizes = (n, grad.shape[2])
     if matrix:
         shares = torch.empty_like(gaps)
-        hard.matrix_shares[(triton.cdiv(gaps.numel(), 512),)](
+        hard.matrix_shares[(up(gaps.numel(), 512),)](
             grad, folds, lows, highs, places, shares, gaps.numel(), size, *sizes, *grad.stride(), TILE=512
         )
     else:
@@ -219,7 +220,7 @@ def permutation_hard(keys: Tensor, count: Tensor | None, outputs: int) -> Tensor
     rows, n = keys.shape
     wide = triton.next_power_of_2(n)
     items = min(wide, max(1, 2048 // wide))
-    blocks, out = triton.cdiv(n, items), keys.new_empty(rows, n, outputs)
+    blocks, out = up(n, items), keys.new_empty(rows, n, outputs)
     hard.permutation_hard[(rows * blocks,)](
         keys, out, count, n, outputs, blocks, *keys.stride(), count is not None, wide, items,
         num_warps=max(1, min(4, wide * items // 512)),
