@@ -142,10 +142,10 @@ class _Rows:
         _check(x, method, dim, mask)
         self.method = Network() if method is None else method
         self.x, self.dim, self.descending = x, dim % x.ndim, descending
-        moved = x.movedim(dim, -1)
+        moved = x if self.dim == x.ndim - 1 else x.movedim(dim, -1)
         self.shape, self.n = moved.shape, moved.shape[-1]
         self.rows = math.prod(moved.shape[:-1])
-        keys = moved.reshape(self.rows, self.n)
+        keys = moved if moved.ndim == 2 else moved.reshape(self.rows, self.n)
         keys = keys.float() if keys.dtype in (torch.float16, torch.bfloat16) else keys
         self.keys = -keys if descending else keys
         self.items: Tensor | None = None
@@ -192,7 +192,8 @@ class _Rows:
         if self.slots is not None:
             weights = weights.gather(2, self.slots[:, None].expand(-1, self.n, -1))[..., :outputs]
         weights = self.blank(self.to_items(weights))
-        return weights.reshape(*self.shape, outputs).to(self.x.dtype)
+        shaped = weights if len(self.shape) == 2 else weights.reshape(*self.shape, outputs)
+        return shaped.to(self.x.dtype)
 
     def shift_ranks(self, places: Tensor) -> Tensor:
         """Ranks among slots as ranks among positions."""
@@ -219,8 +220,10 @@ class _Rows:
 
     def restore(self, by_position: Tensor) -> Tensor:
         """(rows, m) as the shape and dtype of x, with m instead of n along dim."""
-        shape = (*self.shape[:-1], by_position.shape[1])
-        return self.blank(by_position).reshape(shape).movedim(-1, self.dim).to(self.x.dtype)
+        result = self.blank(by_position)
+        if result.ndim != len(self.shape):
+            result = result.reshape(*self.shape[:-1], by_position.shape[1])
+        return (result if self.dim == len(self.shape) - 1 else result.movedim(-1, self.dim)).to(self.x.dtype)
 
 
 def _like(index: Tensor, values: Tensor) -> Tensor:

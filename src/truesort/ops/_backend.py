@@ -80,7 +80,12 @@ def fused(device: str) -> str:
 
 def module_for(keys: Tensor) -> ModuleType:
     """The fused backend's module for these keys."""
-    return import_module(f".{keys.device.type}", __package__)
+    return _module(keys.device.type)
+
+
+@cache
+def _module(device: str) -> ModuleType:
+    return import_module(f".{device}", __package__)
 
 
 def transformed() -> bool:

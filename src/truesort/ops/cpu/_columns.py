@@ -13,7 +13,7 @@ import numpy as np
 
 from ...networks import SortingNetwork
 from ._group import aligned
-from ._jit import entry, jit
+from ._jit import inlined, jit
 from ._simd import at, get, get_some, line, put, put_some, select, signed, size, spread, total
 from ._turn import turn_square
 
@@ -29,27 +29,16 @@ def reach(network: SortingNetwork, width: int, wires: int, upwards: bool) -> tup
 
     Layers stand in the order in which a block passes them.
     """
-    blocks = -(-wires // width)
-    first = np.zeros((blocks, network.depth), np.int32)
-    last = np.zeros_like(first)
-    _reach(network.low, network.high, network.start, width, network.n, upwards, first, last)
+    touched = np.arange(network.n) // width == np.arange(-(-wires // width))[:, None]
+    first, last = np.zeros((2, len(touched), network.depth), np.int32)
+    layers = list(enumerate(network.layers()))
+    for step, (layer, (low, high, _)) in enumerate(reversed(layers) if upwards else layers):
+        met = touched[:, low] | touched[:, high]
+        touched[:, low] = touched[:, high] = met
+        begin, size = network.start[layer], len(low)
+        first[:, step] = begin + met.argmax(1)
+        last[:, step] = np.where(met.any(1), begin + size - met[:, ::-1].argmax(1), first[:, step])
     return first, last
-
-
-@entry
-def _reach(low: Any, high: Any, start: Any, width: int, n: int, upwards: bool, first: Any, last: Any) -> None:
-    touched = np.zeros(n, np.bool_)
-    for block in range(first.shape[0]):
-        touched[:] = False
-        touched[block * width : (block + 1) * width] = True
-        for step in range(first.shape[1]):
-            layer = first.shape[1] - 1 - step if upwards else step
-            begin, end = start[layer + 1], start[layer]
-            for c in range(start[layer], start[layer + 1]):
-                if touched[low[c]] or touched[high[c]]:
-                    touched[low[c]] = touched[high[c]] = True
-                    begin, end = min(begin, c), c + 1
-            first[block, step], last[block, step] = min(begin, end), end
 
 
 @jit
@@ -63,7 +52,7 @@ def unfold(fold: Any, stay: Any, leave: Any) -> None:
         put(leave, c, select(signed(f), much, little))
 
 
-@jit
+@inlined
 def _exchange(state: Any, i: Any, j: Any, lanes: Any) -> None:
     """The wires swap what they carry, bit by bit."""
     a, b = get(state, i, lanes), get(state, j, lanes)
@@ -71,7 +60,7 @@ def _exchange(state: Any, i: Any, j: Any, lanes: Any) -> None:
     put(state, j, a)
 
 
-@jit
+@inlined
 def _share(state: Any, i: Any, j: Any, s: Any, t: Any, lanes: Any) -> Any:
     """The wires share what they carry; returns how much more was on the first one."""
     stay, leave = spread(s, lanes), spread(t, lanes)
@@ -188,7 +177,7 @@ def columns_up_hard(
             _share(grad, i, j, s, t, lanes)
 
 
-@jit
+@inlined
 def _ahead(grad: Any, i: Any, j: Any, lane: Any, width: int) -> Any:
     """How much more wire i has in a lane, if this is a lane of ours; without a branch, which nobody could foresee."""
     ours = np.uint64(lane) < np.uint64(width)

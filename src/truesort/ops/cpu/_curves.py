@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...relaxations import ART_FLOOR, CURVES, GAUSSIAN_TAIL, LOGISTIC_TAIL
-from ._jit import jit
+from ._jit import inlined, jit
 from ._simd import at, get, like_sign, line, put, select, size, spread
 from ._wires import skipped
 
@@ -23,7 +23,7 @@ _LOGISTIC, _ART, _RECIPROCAL, _CAUCHY, _GAUSSIAN, _OPTIMAL = (
 )
 
 
-@jit
+@inlined
 def weigh(curve: Any, table: Any, gap: Any, fold: Any, span: Any) -> None:
     """Fill `fold` with the smaller of σ(gap) and σ(−gap), with a minus sign where it is σ(gap)."""
     rows = gap.shape[1]
@@ -37,7 +37,7 @@ def weigh(curve: Any, table: Any, gap: Any, fold: Any, span: Any) -> None:
         _weigh(curve, gap, fold, begin, end, to - begin, ())
 
 
-@jit
+@inlined
 def _weigh(curve: Any, gap: Any, fold: Any, begin: int, end: int, ahead: int, lanes: Any) -> None:
     real, step = gap.dtype.type, max(len(lanes), 1)
     k, one = spread(real(curve[1]), lanes), spread(real(1), lanes)
@@ -80,7 +80,7 @@ def _steepened(curve: Any, d: Any) -> Any:
     return type(d)(abs(curve[1] * d) / floor ** (0.5 * curve[2]))
 
 
-@jit
+@inlined
 def slopes(curve: Any, table: Any, gap: Any, fold: Any, slope: Any, span: Any) -> None:
     """Fill `slope` = dσ/dd at the gap, where `fold` is what `weigh` says there."""
     rows = gap.shape[1]
@@ -95,7 +95,7 @@ def slopes(curve: Any, table: Any, gap: Any, fold: Any, slope: Any, span: Any) -
         _slopes(curve, gap, fold, slope, begin, end, before, ())
 
 
-@jit
+@inlined
 def _slopes(curve: Any, gap: Any, fold: Any, slope: Any, begin: int, end: int, before: Any, lanes: Any) -> None:
     swap, real = curve[0], gap.dtype.type
     k, one, inverse_pi = spread(real(curve[1]), lanes), spread(real(1), lanes), spread(real(1 / math.pi), lanes)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._curves import slopes, weigh
-from ._jit import jit
+from ._jit import inlined, jit
 from ._wires import differences, gaps, mix, skipped, sweep
 
 
@@ -60,7 +60,7 @@ def whole(table: Any) -> Any:
     return 0, table[3].size - 1, 0, 1
 
 
-@jit
+@inlined
 def share(table: Any, layer: int, steps: Any) -> Any:
     """The first comparator of a layer, and the first and one past the last of our share of it."""
     first, last = np.intp(table[3][layer]), np.intp(table[3][layer + 1])

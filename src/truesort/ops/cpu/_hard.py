@@ -13,7 +13,7 @@ from ._curves import slopes, weigh
 from ._group import aligned, load, share, up, whole, whole_lines, widest
 from ._jit import entry, jit
 from ._rows import by_row, lines, positions, store_gradient, take
-from ._simd import at
+from ._simd import at, put, select
 from ._turn import to_lines, to_rows
 from ._wires import differences, gaps, harden, mix, skipped, swap_hard, sweep, undo_hard
 
@@ -216,32 +216,44 @@ def _places(items: Any, place: Any) -> None:
 
 
 @jit
-def _spoken(
-    items: Any, place: Any, table: Any, top: int, bad: Any, above: Any, payload: Any, push: Any, span: Any
-) -> None:
-    """dL/dσ of a layer where the gradient of P came down through hard weights: that of the two items at two places."""
-    for r in range(min(items.shape[1], above.shape[0] - top)):
-        for c in range(span[1], span[2]):
-            if bad[r]:
-                push[c - span[0], r] = 0
-                continue
-            p, q = items[at(table[0], c), r], items[at(table[1], c), r]
-            a, b = min(place[p, r], place[q, r]), max(place[p, r], place[q, r])
-            push[c - span[0], r] = _four(above[top + r], payload, top + r, p, q, a, b)
+def _met_at(items: Any, place: Any, table: Any, c: Any, r: Any) -> Any:
+    """The two items that met, and at which places they end, the lower first."""
+    rows = items.shape[1]
+    p, q = at(items, at(table[0], c) * rows + r), at(items, at(table[1], c) * rows + r)
+    a, b = at(place, p * rows + r), at(place, q * rows + r)
+    return p, q, select(a < b, a, b), select(a < b, b, a)
 
 
 @jit
-def _four(above: Any, payload: Any, row: int, p: int, q: int, a: int, b: int) -> Any:
-    said = above.dtype.type(0)
-    if payload.shape[0]:
-        for k in range(above.shape[1]):
-            said += (payload[row, p, k] - payload[row, q, k]) * (above[a, k] - above[b, k])
-        return said
-    if a < above.shape[1]:
-        said += above[p, a] - above[q, a]
-    if b < above.shape[1]:
-        said -= above[p, b] - above[q, b]
-    return said
+def _spoken(items: Any, place: Any, table: Any, top: int, above: Any, push: Any, span: Any) -> None:
+    """dL/dσ of a layer where the gradient of P came down through hard weights: that of the two items at two places."""
+    rows, n, outputs = items.shape[1], above.shape[1], above.shape[2]
+    for r in range(min(rows, above.shape[0] - top)):
+        for c in range(span[1], span[2]):
+            p, q, a, b = _met_at(items, place, table, c, r)
+            p, q, said = ((top + r) * n + p) * outputs, ((top + r) * n + q) * outputs, above.dtype.type(0)
+            if a < outputs:
+                said += at(above, p + a) - at(above, q + a)
+            if b < outputs:
+                said -= at(above, p + b) - at(above, q + b)
+            put(push, (c - span[0]) * rows + r, said)
+
+
+@jit
+def _spoken_by_payload(
+    items: Any, place: Any, table: Any, top: int, above: Any, payload: Any, push: Any, span: Any
+) -> None:
+    """As `_spoken`, of the P that reordered a payload."""
+    rows, n, columns = items.shape[1], above.shape[1], above.shape[2]
+    for r in range(min(rows, above.shape[0] - top)):
+        for c in range(span[1], span[2]):
+            p, q, a, b = _met_at(items, place, table, c, r)
+            p, q, a, b = p + (top + r) * n, q + (top + r) * n, a + (top + r) * n, b + (top + r) * n
+            said = above.dtype.type(0)
+            for k in range(columns):
+                ahead = at(payload, p * columns + k) - at(payload, q * columns + k)
+                said += ahead * (at(above, a * columns + k) - at(above, b * columns + k))
+            put(push, (c - span[0]) * rows + r, said)
 
 
 @entry
@@ -269,6 +281,9 @@ def matrix_backward(
             weigh(curve, table, gap, fold, span)
             slopes(curve, table, gap, fold, slope, span)
             harden(table, stays, fold, span)
-            _spoken(items, place, table, top, bad, above, payload, push, span)
+            if payload.shape[0]:
+                _spoken_by_payload(items, place, table, top, above, payload, push, span)
+            else:
+                _spoken(items, place, table, top, above, push, span)
             sweep(grad, table, fold, slope, gap, push, span)
         store_gradient(grad, bad, top, end, keys, out)

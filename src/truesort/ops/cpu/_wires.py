@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ._jit import jit
+from ._jit import inlined, jit
 from ._simd import at, get, line, put, select, signed, size, spread
 
 
-@jit
+@inlined
 def skipped(array: Any, table: Any, span: Any) -> int:
     """How many comparators come before those that `array` holds."""
     return 0 if array.shape[0] == table[0].size else span[0]
 
 
-@jit
+@inlined
 def gaps(keys: Any, table: Any, count: Any, gap: Any, span: Any) -> None:
     """How much more the higher wire carries; wires that do not compare are infinitely far apart, in order."""
     if keys.shape[1] == len(line(keys)):
@@ -31,7 +31,7 @@ def gaps(keys: Any, table: Any, count: Any, gap: Any, span: Any) -> None:
         _gaps(keys, table, count, gap, span, ())
 
 
-@jit
+@inlined
 def _gaps(keys: Any, table: Any, count: Any, gap: Any, span: Any, lanes: Any) -> None:
     rows, before = len(lanes) or keys.shape[1], skipped(gap, table, span)
     zero, apart = spread(keys.dtype.type(0), lanes), spread(keys.dtype.type(np.inf), lanes)
@@ -43,7 +43,7 @@ def _gaps(keys: Any, table: Any, count: Any, gap: Any, span: Any, lanes: Any) ->
             put(gap, (c - before) * rows + r, select(born <= get(count, r, lanes), d, apart))
 
 
-@jit
+@inlined
 def mix(values: Any, table: Any, fold: Any, span: Any) -> None:
     """The wires of each comparator share what they carry; all or nothing exactly."""
     if values.shape[1] == len(line(values)):
@@ -52,7 +52,7 @@ def mix(values: Any, table: Any, fold: Any, span: Any) -> None:
         _mix(values, table, fold, span, ())
 
 
-@jit
+@inlined
 def _mix(values: Any, table: Any, fold: Any, span: Any, lanes: Any) -> None:
     rows, before = len(lanes) or values.shape[1], skipped(fold, table, span)
     zero, one = spread(values.dtype.type(0), lanes), spread(values.dtype.type(1), lanes)
@@ -76,7 +76,7 @@ def differences(values: Any, table: Any, out: Any, span: Any) -> None:
             out[c - before, r] = values[i, r] - values[j, r]
 
 
-@jit
+@inlined
 def swap_hard(keys: Any, items: Any, table: Any, count: Any, stays: Any, span: Any) -> None:
     """Put the smaller key, of equal ones the earlier item, on the lower wire; `stays` says where it was there."""
     if keys.shape[1] == len(line(keys)):
@@ -85,7 +85,7 @@ def swap_hard(keys: Any, items: Any, table: Any, count: Any, stays: Any, span: A
         _swap_hard(keys, items, table, count, stays, span, ())
 
 
-@jit
+@inlined
 def _swap_hard(keys: Any, items: Any, table: Any, count: Any, stays: Any, span: Any, lanes: Any) -> None:
     rows = len(lanes) or keys.shape[1]
     for c in range(span[1], span[2]):
@@ -99,13 +99,13 @@ def _swap_hard(keys: Any, items: Any, table: Any, count: Any, stays: Any, span: 
             _place(items, i + r, j + r, keep, p, q)
 
 
-@jit
+@inlined
 def _place(array: Any, i: Any, j: Any, keep: Any, a: Any, b: Any) -> None:
     put(array, i, select(keep, a, b))
     put(array, j, select(keep, b, a))
 
 
-@jit
+@inlined
 def undo_hard(keys: Any, items: Any, table: Any, stays: Any, span: Any) -> None:
     """Take back `swap_hard`: a hard swap is its own inverse, once we know whether it swapped."""
     if keys.shape[1] == len(line(keys)):
@@ -114,7 +114,7 @@ def undo_hard(keys: Any, items: Any, table: Any, stays: Any, span: Any) -> None:
         _undo_hard(keys, items, table, stays, span, ())
 
 
-@jit
+@inlined
 def _undo_hard(keys: Any, items: Any, table: Any, stays: Any, span: Any, lanes: Any) -> None:
     rows, zero = len(lanes) or keys.shape[1], spread(np.uint8(0), lanes)
     for c in range(span[1], span[2]):
@@ -128,13 +128,13 @@ def _undo_hard(keys: Any, items: Any, table: Any, stays: Any, span: Any, lanes: 
 @jit
 def harden(table: Any, stays: Any, fold: Any, span: Any) -> None:
     """The folds of what a hard swap did: stay, or change places, and share nothing."""
-    before = skipped(fold, table, span)
-    for c in range(span[1], span[2]):
-        for r in range(stays.shape[1]):
-            fold[c - before, r] = 0.0 if stays[c, r] else -0.0
+    rows, zero = fold.shape[1], fold.dtype.type(0)
+    ahead = skipped(fold, table, span) * rows
+    for e in range(span[1] * rows, span[2] * rows):
+        put(fold, e - ahead, select(at(stays, e) == 0, -zero, zero))
 
 
-@jit
+@inlined
 def sweep(grad: Any, table: Any, fold: Any, slope: Any, gap: Any, push: Any, span: Any) -> None:
     """Carry the gradient of the keys from a layer's outputs to its inputs.
 
@@ -146,7 +146,7 @@ def sweep(grad: Any, table: Any, fold: Any, slope: Any, gap: Any, push: Any, spa
         _sweep(grad, table, fold, slope, gap, push, span, ())
 
 
-@jit
+@inlined
 def _sweep(grad: Any, table: Any, fold: Any, slope: Any, gap: Any, push: Any, span: Any, lanes: Any) -> None:
     rows, of_fold, of_slope = len(lanes) or grad.shape[1], skipped(fold, table, span), skipped(slope, table, span)
     of_gap, of_push = skipped(gap, table, span), skipped(push, table, span)
