@@ -53,6 +53,17 @@ def test_float32(swap: str, mode: str) -> None:
         check(Network(swap=swap, steepness=2.0, **MODES[mode]), keys_of(n, dtype=torch.float32), counts_of(n))
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("swap", CURVES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_pass_side_by_side_or_one_by_one(dtype: torch.dtype, swap: str, mode: str) -> None:
+    net, keys, counts = Network(swap=swap, steepness=2.0, **MODES[mode]), keys_of(9, dtype=dtype), counts_of(9)
+    check(net, keys.repeat(5, 1)[:21], counts.repeat(5)[:21])
+    check(net, keys.repeat(5, 1)[:21], outputs=4)
+    for row in range(5):
+        check(net, keys[row : row + 1], counts[row : row + 1])
+
+
 def test_small_sides_keep_their_digits_in_float32() -> None:
     keys = torch.tensor([[0.0, 30.0]])
     for swap in CURVES:

@@ -92,7 +92,10 @@ def _task(keys: Tensor, count: Tensor | None, net: "Network", outputs: int, colu
     table = _table(net.layout, n, outputs)
     size = max(len(table[0]), 1)
     parts = min(parts_for(rows * size * (8 + columns // 4)), max(rows, 1))
-    side_by_side = min(64 // keys.element_size(), -(-rows // parts), _CACHED * (1 if columns else 4) // size)
+    line = 64 // keys.element_size()
+    side_by_side = min(line, -(-rows // parts), _CACHED * (1 if columns else 4) // size)
+    if 4 * side_by_side >= line and line * size <= 4 * _CACHED:  # vectors pay, even with some lanes idle
+        side_by_side = line
     counts = _counts(count)
     curve = (CODES[net.swap], float(net.steepness), float(net.art))
     alone = columns == 0 and rows < torch.get_num_threads() and size > _long.WORTH * len(table[3])
