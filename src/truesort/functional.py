@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from .ops import Method, Network
+from .ops import Method, Network, known_finite
 
 
 def sort(
@@ -155,7 +155,7 @@ class _Rows:
         self.bad: Tensor | None = None
         real = None if mask is None else mask.movedim(dim, -1).reshape(self.rows, self.n)
         self.given = None if real is None else real.sum(1)
-        if self.method.finite_only:
+        if self.method.finite_only and not (real is None and known_finite(self.keys)):
             self._keep_finite(real)
         elif real is not None:
             self._arrange((~real).byte(), real.sum(1))

@@ -32,7 +32,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Facts]:
             facts = json.loads((file.metadata() or {}).get(NOTE, "null"))
             if not isinstance(facts, dict):
                 raise ValueError("it has no description by truesort")
-            # Copies, because a matrix product rounds by where in memory its factors lie, and in a file they lie anywhere.
+            # Copies: a matrix product rounds by where in memory its factors lie, and in a file they lie anywhere.
             return {name: file.get_tensor(name).clone() for name in file.keys()}, facts  # noqa: SIM118 - not a dict
     except FileNotFoundError:
         raise RunError(f"{path} does not exist") from None

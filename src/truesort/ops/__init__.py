@@ -1,7 +1,7 @@
 """What computes: one file per method, the reference that is the oracle, and the fused backends."""
 
 from ._backend import backend, missing_for
-from ._method import Method
+from ._method import Method, known_finite
 from .network import Network
 from .neural_sort import NeuralSort
 from .permutahedron import Permutahedron
@@ -17,5 +17,6 @@ __all__ = [
     "Sinkhorn",
     "SoftSort",
     "backend",
+    "known_finite",
     "missing_for",
 ]

@@ -12,6 +12,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ._backend import transformed, unwatched
+
 
 class Method:
     """Base of all methods; a subclass is a frozen dataclass, so a configuration can be compared, printed and stored.
@@ -59,6 +61,11 @@ def real_items(items: Tensor, count: Tensor | None) -> Tensor | None:
     if count is None:
         return None
     return torch.arange(items.shape[1], device=items.device) < count.unsqueeze(-1)
+
+
+def known_finite(keys: Tensor) -> bool:
+    """Whether all keys are finite, where one may look: a GPU would keep us waiting, and a trace is of any keys."""
+    return keys.device.type == "cpu" and not transformed() and unwatched(keys) and bool(keys.isfinite().all())
 
 
 def without_padding(keys: Tensor, real: Tensor | None, fill: float = 0.0) -> Tensor:
