@@ -91,7 +91,7 @@ def _task(keys: Tensor, count: Tensor | None, net: "Network", outputs: int, colu
     rows, n = keys.shape
     table = _table(net.layout, n, outputs)
     size = max(len(table[0]), 1)
-    parts = min(parts_for(rows * size * (8 + columns // 4)), max(rows, 1))
+    parts = min(parts_for(rows * size * (2 + columns // 8)), max(rows, 1))
     line = 64 // keys.element_size()
     side_by_side = min(line, -(-rows // parts), _CACHED * (1 if columns else 4) // size)
     if 4 * side_by_side >= line and line * size <= 4 * _CACHED:  # vectors pay, even with some lanes idle

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import torch
 
-GRAIN = 60_000
+GRAIN = 200_000
 """Work, about nanoseconds of one core, below which waking another thread costs more than it saves."""
 
 
