@@ -1,11 +1,13 @@
 """The command line as a shell user meets it: what it prints, where, and its exit codes."""
 
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from truesort import cli, data, engine
 from truesort.models._registry import SCORERS
@@ -166,6 +168,17 @@ def test_models_and_info(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bench(arguments: str, code: int, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", *arguments.split()]) == code
     assert shown in "".join(capsys.readouterr())
+
+
+def test_steps_of_training_are_timed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "train.json"
+    options = f"--task digits1 --lengths 2 3 --batch 4 --steps 4 --blocks 2 --device cpu --save {file}"
+    assert cli.main(["bench", "train", *options.split()]) == 0
+    assert "steps/s" in capsys.readouterr().out
+    facts = json.loads(file.read_text())
+    assert [row["length"] for row in facts["results"]] == [2, 3]
+    assert all(row["steps_per_second"] > 0 and row["inside"] > 0 for row in facts["results"])
+    assert facts["versions"]["torch"] == torch.__version__
 
 
 def test_tensorboard_is_an_extra(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
