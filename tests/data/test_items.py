@@ -131,6 +131,21 @@ def test_without_pyarrow_tables_are_read_all_the_same(tmp_path: Path, monkeypatc
         open_items(csv_of(tmp_path, b"PAR1", "items.parquet"))
 
 
+def test_of_parquet_nothing_is_kept_that_was_read(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows, groups = 5000, 24
+    schema = pyarrow.schema([("name", pyarrow.int32()), *((f"x{column}", pyarrow.float32()) for column in range(20))])
+    with parquet.ParquetWriter(tmp_path / "long.parquet", schema) as file:
+        for group in range(groups):
+            numbers = np.random.default_rng(group).normal(size=(20, rows)).astype(np.float32)
+            file.write_table(pyarrow.table([np.arange(rows, dtype=np.int32), *numbers], schema=schema))
+    before = pyarrow.total_allocated_bytes()
+    taken = [pyarrow.total_allocated_bytes() - before for _ in open_items(tmp_path / "long.parquet").blocks()]
+    assert max(taken) < groups * rows * 20 * 4 / 3
+
+
 def test_gather_takes_what_is_wanted(tmp_path: Path) -> None:
     block = open_items(table(tmp_path)).gather({"n3", "n40", "unknown"})
     assert block.names == ["n3", "n40"]

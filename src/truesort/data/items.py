@@ -195,7 +195,8 @@ class Parquet(Items):
             raise DataError(f"{path} needs pyarrow: pip install 'truesort[parquet]'") from error
         self.source = str(path)
         try:
-            self._file = parquet.ParquetFile(path)
+            # Else it keeps all that it has read ahead until the end of the file.
+            self._file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
         except (ArrowException, OSError) as error:
             raise DataError(f"{path} is not a Parquet file, or is damaged: {error}") from error
         self._name = _name_column(path, self._file.schema_arrow.names, name)

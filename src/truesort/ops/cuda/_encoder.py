@@ -17,8 +17,6 @@ from ._encoder_parts import WHOLE
 
 PARAMETERS = 12
 """Of a layer: weight and bias of projection, merge, normalisation, widening, narrowing and normalisation."""
-DROPOUTS = 4
-"""Of a layer: after the softmax, the merge, the ReLU and the narrowing, each with a seed."""
 ROWS = 32
 """Of a tile of the feed-forward."""
 UNITS = 64
