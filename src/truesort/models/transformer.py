@@ -57,11 +57,11 @@ class TransformerScorer(nn.Module):
         """One score an item; `mask` (B, n) is True where an item is real, and what is not changes no real score."""
         x = self.embed(self.features(items))
         with full_precision(x):
-            x = self._encoded(x.to(self.head.weight.dtype), mask)
+            x = self.encoded(x.to(self.head.weight.dtype), mask)
         scores: Tensor = self.head(F.relu(x))
         return scores
 
-    def _encoded(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def encoded(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """What all layers make of (B, n, width): fused where a GPU can, else one layer after the other."""
         dropout = self.config.dropout if self.training else 0.0
         fused = encode(x, mask, list(self.layers.parameters()), self.config.heads, dropout)

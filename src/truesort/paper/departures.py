@@ -4,7 +4,6 @@ The published code lets a Transformer attend over the batch and reports the best
 into a library, so both live here, for `truesort reproduce effects` alone.
 """
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from truesort import models
@@ -16,13 +15,9 @@ from truesort.paper.recipes import Recipe
 class AcrossTheBatch(TransformerScorer):
     """Each item attends to the items at its own place in all other sequences of the batch, and not to its own."""
 
-    def forward(self, items: Tensor, mask: Tensor | None = None) -> Tensor:
-        """One score an item, which depends on what else is in the batch."""
-        x = self.embed(self.features(items)).transpose(0, 1)
-        for layer in self.layers:
-            x = layer(x, None)
-        scores: Tensor = self.head(F.relu(x).transpose(0, 1))
-        return scores
+    def encoded(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """What the layers make of it, with the two axes in each other's place."""
+        return super().encoded(x.transpose(0, 1), None).transpose(0, 1)
 
 
 class Peeking:
